@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+# Unit tests: t/unit/NAME.c is the program t/00-unit-NAME. Scripts stand in t/ by layer; t/run runs all.
+TEST_LIBS = $(COMMON_LIBS) $(CMOCKA_LIBS)
+
+if HAVE_CMOCKA
+check_PROGRAMS += t/00-unit-bytes
+t_00_unit_bytes_SOURCES = t/unit/bytes.c
+t_00_unit_bytes_LDADD = $(TEST_LIBS)
+endif
+
+EXTRA_DIST += t/run t/00-headers.t
+
+check-local: $(check_PROGRAMS)
+	$(srcdir)/t/run --build $(builddir)
