@@ -1,1 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
+# One library; each subdirectory adds its sources in its own local.mk.
+noinst_LIBRARIES += storaged/libstoraged.a
+storaged_libstoraged_a_SOURCES = \
+	storaged/planted.c storaged/planted.h
+# What a program that links libstoraged.a needs behind it.
+STORAGED_LIBS = storaged/libstoraged.a $(COMMON_LIBS) $(SQLITE_LIBS)
+
+include storaged/meta/local.mk

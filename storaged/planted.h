@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Bugs that can be switched on: the simulator is scored by how soon it finds each of them. Only in a
+ * build with --enable-planted-bugs; elsewhere planted() is constant false and the code is gone.
+ */
+#ifndef STORAGED_PLANTED_H
+#define STORAGED_PLANTED_H
+
+#include <stdbool.h>
+
+enum planted {
+	PLANTED_NONE,
+	PLANTED_ACK_BEFORE_STORE,       /* an append is answered when its object is submitted */
+	PLANTED_IGNORE_SEAL,            /* a seal met by a put counts as success */
+	PLANTED_UNKNOWN_AS_FAILURE,     /* an UNKNOWN outcome is believed to be NOT_APPLIED */
+	PLANTED_UNKNOWN_AS_SUCCESS,     /* an UNKNOWN outcome is believed to be OK */
+	PLANTED_PRODUCER_FORGOTTEN,     /* recovery drops producer state */
+	PLANTED_LOST_WAKEUP,            /* a waiter is registered after confirm was looked at */
+	PLANTED_ACK_OUT_OF_ORDER,       /* an object's appends are answered before older objects are stored */
+	PLANTED_SEAL_DELETED,           /* the object at the cut is deleted after recovery */
+};
+
+#ifdef PICO_PLANTED_BUGS
+extern int planted_bug;                 /* enum planted; one at a time */
+#define planted(x) (planted_bug == (x))
+#else
+#define planted(x) false
+#endif
+
+#endif
