@@ -4,6 +4,7 @@ common_libcommon_a_SOURCES = \
 	common/buf.c common/buf.h \
 	common/crc32c.c common/crc32c.h \
 	common/must.c common/must.h \
+	common/env.h common/env_uv.c common/env_uv.h \
 	common/pico_error.c common/pico_error.h \
 	common/slice.h \
 	common/wire.c common/wire.h

@@ -6,6 +6,10 @@ if HAVE_CMOCKA
 check_PROGRAMS += t/00-unit-bytes
 t_00_unit_bytes_SOURCES = t/unit/bytes.c
 t_00_unit_bytes_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += t/00-unit-env_uv
+t_00_unit_env_uv_SOURCES = t/unit/env_uv.c
+t_00_unit_env_uv_LDADD = $(TEST_LIBS)
 endif
 
 EXTRA_DIST += t/run t/00-headers.t
