@@ -7,8 +7,10 @@
 #ifndef COMMON_JSON_SCAN_H
 #define COMMON_JSON_SCAN_H
 
+#include "common/base64.h"
 #include "common/buf.h"
 #include "common/slice.h"
+#include "common/utf8.h"
 
 #define JSON_DEPTH_MAX 512
 
@@ -32,27 +34,27 @@ struct json_scan {
 };
 
 void json_scan_init(struct json_scan *j, struct slice doc);
+/* JSON_END and JSON_ERROR come again and again; everything before JSON_END may yet turn out wrong. */
 enum json_token json_next(struct json_scan *j);
 
 /*
  * After JSON_KEY, or inside an array: takes one whole value of any kind without looking inside
- * further than its syntax; span is the value's bytes. Returns the token that began it.
+ * further than its syntax; span is the value's bytes. Returns the token that began it; at the end
+ * of the array JSON_ARRAY_END, as json_next() would.
  */
 enum json_token json_skip(struct json_scan *j);
 
-/* Decodes a string span (quotes and all) to UTF-8 bytes. -EBADMSG for a lone surrogate, -ENOBUFS. */
+/*
+ * Decodes a string span (quotes and all) to UTF-8 bytes. -EBADMSG for a lone surrogate (the scanner
+ * lets it pass: RFC 8259 section 8.2), -ENOBUFS; on failure out has no byte more than before.
+ */
 int json_string(struct slice span, struct buf *out);
 /* Is this string span, decoded, equal to that text? */
 bool json_string_is(struct slice span, const char *text);
-/* A number span that is an integer in range: 0, else -ERANGE. */
+/* A number span that is digits alone ("1.0", "1e3" and "-0" are not) and fits: 0, else -ERANGE. */
 int json_u64(struct slice span, uint64_t *ret_value);
 
 /* Writes a string with its quotes, escaping what must be escaped; s must be UTF-8 (utf8_is_valid). */
 void json_put_string(struct buf *out, struct slice s);
-bool utf8_is_valid(struct slice s);
-
-/* RFC 4648 base64 with padding. Decoding is strict; -EBADMSG. */
-void base64_put(struct buf *out, struct slice s);
-int base64_decode(struct slice text, struct buf *out);
 
 #endif

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LIBRARIES += common/libcommon.a
 common_libcommon_a_SOURCES = \
+	common/base64.c common/base64.h \
 	common/buf.c common/buf.h \
 	common/crc32c.c common/crc32c.h \
+	common/json_scan.c common/json_scan.h common/json_string.c \
 	common/must.c common/must.h \
 	common/env.h common/env_uv.c common/env_uv.h \
 	common/pico_error.c common/pico_error.h \
+	common/record_batch.c common/record_batch.h \
 	common/slice.h \
+	common/topic_name.c common/topic_name.h \
+	common/utf8.c common/utf8.h \
 	common/wire.c common/wire.h
 # What a program that links libcommon.a needs behind it.
 COMMON_LIBS = common/libcommon.a proto/libproto.a $(UV_LIBS) $(PROTOBUFC_LIBS) $(CRYPTO_LIBS) $(ISAL_LIBS) -lm -lpthread

@@ -69,10 +69,16 @@ struct record_batch_writer {
 };
 
 void record_batch_begin(struct record_batch_writer *w, struct buf *out);
-/* headers may be NULL with n_headers 0. Failure shows in out->failed. */
+/*
+ * headers may be NULL with n_headers 0. Failure shows in out->failed: no room, more than
+ * RECORD_BATCH_MAX_HEADERS, or 2 GiB passed. What was written of the batch is then worthless.
+ */
 void record_batch_add(struct record_batch_writer *w, struct slice key, struct slice value,
 		      const struct record_header *headers, uint32_t n_headers);
-/* Fills in lengths, counts and a valid CRC. Returns the batch's size in bytes, 0 when out failed. */
+/*
+ * Fills in lengths, counts and a valid CRC. Returns the batch's size in bytes, 0 when out failed; a
+ * batch without a record is a failure, too.
+ */
 size_t record_batch_end(struct record_batch_writer *w);
 
 /* Patches base offset and leader epoch (no CRC needed). `batch` has at least the header. */
@@ -84,7 +90,8 @@ void record_batch_stamp(uint8_t *batch, size_t n, int64_t timestamp_ms);
 
 /*
  * Reads a header. 0, or -EBADMSG: shorter than a header, wrong magic, length field not exactly n,
- * count or last delta out of range (count >= 1, last delta == count - 1 is not demanded), unknown codec.
+ * count or last delta out of range (1 <= count <= last delta + 1; equality is not demanded, compaction
+ * removes records), more records than its bytes can hold, a last offset past INT64_MAX, unknown codec.
  */
 int record_batch_read(struct slice bytes, struct record_batch *ret_batch);
 
@@ -94,9 +101,10 @@ int64_t record_batch_size(struct slice bytes);
 bool record_batch_crc_is_good(const struct record_batch *b);
 
 /*
- * Walks the records of an uncompressed batch and checks everything: counts, lengths, deltas in order,
- * header names UTF-8-free bytes within bounds, nothing left over. -EBADMSG otherwise. ret_bytes (may be
- * NULL) is the sum of key, value and header bytes.
+ * Walks the records of an uncompressed batch and checks everything but the CRC: counts, lengths, offset
+ * deltas rising, timestamps within int64, headers within bounds (a name is any bytes), nothing left
+ * over. -EBADMSG otherwise, -ENOTSUP for a compressed batch. ret_bytes (may be NULL) is the sum of key,
+ * value and header bytes.
  */
 int record_batch_validate(const struct record_batch *b, uint64_t *ret_bytes);
 
@@ -105,10 +113,11 @@ struct record_iter {
 	struct record_batch batch;
 	struct wire_reader r;
 	uint32_t index;
+	int32_t last_delta;                 /* private: offset deltas rise */
 };
 /* -ENOTSUP for a compressed batch. */
 int record_iter_init(struct record_iter *it, const struct record_batch *b);
-/* 1 and a record, 0 at the end, -EBADMSG. */
+/* 1 and a record, 0 at the end, -EBADMSG (from then on). The inside of headers_raw is not checked. */
 int record_iter_next(struct record_iter *it, struct record *ret_record);
 
 /* Headers of one record: 1 and a header, 0 at the end, -EBADMSG. r begins as wire_reader(headers_raw). */

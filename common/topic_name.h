@@ -19,7 +19,10 @@ bool topic_alias_is_legal(struct slice alias);
 /* Below /_sys, /_schemas, /_streams, /_groups, /_kafka or /__ds, by whole segments. */
 bool topic_path_is_reserved(struct slice path);
 
-/* The alias a path derives: without the first '/', '/' as '.'. Length, or 0 when that is not legal. */
+/*
+ * The alias a path derives: without the first '/', '/' as '.'. Length (with an end byte behind), or 0
+ * when that is not legal or the path is reserved.
+ */
 size_t topic_alias_derive(struct slice path, char ret_alias[TOPIC_ALIAS_MAX + 1]);
 
 /* Kafka's default partitioner hash (murmur2, seed 0x9747b28c) of a key. */

@@ -10,9 +10,17 @@ t_00_unit_bytes_LDADD = $(TEST_LIBS)
 check_PROGRAMS += t/00-unit-env_uv
 t_00_unit_env_uv_SOURCES = t/unit/env_uv.c
 t_00_unit_env_uv_LDADD = $(TEST_LIBS)
+check_PROGRAMS += t/00-unit-record-batch
+t_00_unit_record_batch_SOURCES = t/unit/record_batch.c
+t_00_unit_record_batch_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += t/00-unit-topic-name
+t_00_unit_topic_name_SOURCES = t/unit/topic_name.c
+t_00_unit_topic_name_LDADD = $(TEST_LIBS)
 endif
 
 EXTRA_DIST += t/run t/00-headers.t
+EXTRA_DIST += t/golden/record_batch_v2.py t/golden/record_batch_v2.bin
 
 check-local: $(check_PROGRAMS)
 	$(srcdir)/t/run --build $(builddir)
