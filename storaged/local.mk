@@ -7,3 +7,15 @@ storaged_libstoraged_a_SOURCES = \
 STORAGED_LIBS = storaged/libstoraged.a $(COMMON_LIBS) $(SQLITE_LIBS)
 
 include storaged/meta/local.mk
+noinst_LIBRARIES += storaged/libnode.a
+storaged_libnode_a_SOURCES = \
+	storaged/call.h \
+	storaged/handle_append.c \
+	storaged/handle_close.c \
+	storaged/handle_create.c \
+	storaged/handle_node.c \
+	storaged/handle_read.c \
+	storaged/handle_topic.c \
+	storaged/node.c storaged/node.h \
+	storaged/op.c storaged/op.h \
+	storaged/segment.h

@@ -112,6 +112,7 @@ struct engine_append {
 	uint64_t deadline_ms;           /* not in the arena by then: UNAVAILABLE; not stored: DURABILITY */
 	/* Once. error is NULL or says why; an answer that rests on frames not confirmed waits until they are. */
 	void (*on_done)(struct engine_append *a, const struct pico_error *error);
+	void *owner;                    /* the caller's */
 	/* out, valid when error is NULL */
 	uint64_t base_offset, next_offset;
 	int64_t timestamp_ms;
@@ -135,6 +136,7 @@ bool engine_append_cancel(struct engine *e, struct engine_append *a);
 /* What became of an append without producer (doc/ipc.md, Resume). */
 enum engine_request_state { REQUEST_UNKNOWN, REQUEST_ABSENT, REQUEST_STORED };
 struct engine_request {
+	uint64_t log_id;
 	uint64_t base_offset, next_offset;
 	int64_t timestamp_ms;
 	bool closed;

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside the node: what node.c and the handle_*.c files share. An op is a call in progress; it lives from the
+ * handler until both its call was answered and nothing in engine or metadata refers to it any more.
+ */
+#ifndef STORAGED_OP_H
+#define STORAGED_OP_H
+
+#include <uthash.h>
+
+#include "storaged/engine/engine.h"
+#include "storaged/node.h"
+
+#define OP_MAGIC 0x4f504f50u
+
+/* The logs of one topic, those owned here; others are NULL. */
+struct node_topic {
+	UT_hash_handle hh;
+	uint8_t id[16];
+	uint32_t n_logs;
+	struct log *log[];
+};
+
+enum node_phase { NODE_NEW, NODE_REGISTERING, NODE_RECOVERING, NODE_REPAIRING, NODE_SERVING, NODE_STOPPING, NODE_STOPPED };
+
+struct node {
+	struct env *env;
+	struct node_config config;
+	struct node_events events;
+	void *arg;
+	struct meta *meta;
+	struct engine *engine;
+	struct node_topic *topics;              /* uthash by topic id; owned */
+	struct op *ops;                         /* every op alive */
+	enum node_phase phase;
+	uint64_t session;
+	uint64_t repairs;                       /* proposals that must be applied before it serves */
+	uint32_t next_partition;                /* for appends that leave the choice to us */
+	struct engine_session *ended;
+	struct engine_recovery_stats recovery;
+	void (*on_stopped)(void *arg);
+	void *stop_arg;
+	bool flushed;                           /* engine_stop() is through */
+	char reason[256];                       /* scratch of node_is_ready() */
+	char uuid_hex[33];
+};
+
+struct op {
+	uint32_t magic;
+	struct node *node;
+	struct call *call;                      /* NULL once answered, or when nobody asked */
+	struct op *next, **prev;                /* node->ops */
+	struct env_timer timer;                 /* the call's deadline; not for appends: the engine has theirs */
+	unsigned refs;                          /* engine requests and proposals under way */
+	void (*on_deadline)(struct op *op);
+	void (*on_cancel)(struct op *op);       /* NULL: cannot be cancelled */
+	void (*on_stop)(struct op *op);         /* NULL: a stop waits for it */
+
+	uint8_t topic_id[16];
+	uint32_t partition, n_partitions;
+	union {
+		struct engine_append append;
+		struct engine_read read;
+		struct engine_wait wait;
+	};
+	struct engine_append *closes;           /* CLOSE: one a partition */
+	uint32_t n_open;                        /* CLOSE: partitions not closed yet */
+	uint8_t *initial;                       /* CREATE: copy of the first batch */
+	size_t initial_len;
+	struct op_many *many;                   /* CREATE_MANY: what this is one of */
+	struct op_many *owns_many;              /* CREATE_MANY: the whole */
+	uint32_t many_index;
+};
+
+#define OP_OF(ptr, member) ((struct op *)((char *)(ptr) - offsetof(struct op, member)))
+
+struct op *op_new(struct node *n, struct call *call);
+/* Starts the call's deadline timer. */
+void op_arm(struct op *op, void (*on_deadline)(struct op *op));
+/* One user less; frees the op when it was the last and the call is answered. */
+void op_unref(struct op *op);
+void op_answer(struct op *op, ProtobufCMessage *answer);
+void op_fail(struct op *op, const struct pico_error *error);
+/* A change whose outcome nobody knows at the deadline. */
+void op_deadline_unknown(struct op *op);
+void op_free(struct op *op);
+void op_many_free(struct op_many *m);
+
+/* Answers without an op. */
+void call_answer(struct call *c, ProtobufCMessage *answer);
+void call_fail(struct call *c, enum pico_error_kind kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* Resolves a reference; NULL (and the call is answered) when there is no such topic. */
+const struct state_topic *node_find_topic(struct node *n, struct call *c, const Ipc__TopicRef *ref);
+/* The log of a partition here; NULL (and the call is answered) when it is not ours or does not exist. */
+struct log *node_find_log(struct node *n, struct call *c, const struct state_topic *t, uint32_t partition);
+/* The same without a call: NULL when there is none. */
+struct log *node_log(const struct node *n, const struct state_topic *t, uint32_t partition);
+/* Names the logs of a topic to the engine. */
+void node_topic_add(struct node *n, const struct state_topic *t);
+
+/* A Topic message with its partitions, or only the one named. Free with topic_message_free(). */
+struct topic_message {
+	Ipc__Topic m;
+	Ipc__Partition *partition;
+	Ipc__Partition **pointer;
+};
+#define ALL_PARTITIONS UINT32_MAX
+void topic_message_fill(const struct node *n, const struct state_topic *t, uint32_t partition, struct topic_message *ret);
+void topic_message_free(struct topic_message *t);
+
+/* pico_error of a refused command. */
+void result_error(const Meta__Result__One *r, struct pico_error *ret_error);
+
+/* A stop is over when everything was flushed and no op is left. */
+void node_maybe_stopped(struct node *n);
+
+/* The handlers, one a row of ipc_msg.def. */
+void handle_create(struct node *n, struct call *c);
+void handle_create_many(struct node *n, struct call *c);
+void handle_get(struct node *n, struct call *c);
+void handle_list(struct node *n, struct call *c);
+void handle_delete(struct node *n, struct call *c);
+void handle_close(struct node *n, struct call *c);
+void handle_append(struct node *n, struct call *c);
+void handle_read(struct node *n, struct call *c);
+void handle_wait(struct node *n, struct call *c);
+void handle_offsets(struct node *n, struct call *c);
+void handle_node_status(struct node *n, struct call *c);
+void handle_resume(struct node *n, struct call *c);
+
+/* Proposes CloseTopic for a log whose closing frame is confirmed; cb may be NULL. */
+int node_propose_close(struct node *n, const uint8_t topic_id[16], uint32_t partition, bool begin, meta_result_cb *cb,
+		       void *arg);
+/* Puts the closing frame into every log of a `closing` topic again, after a start. */
+void node_resume_closing(struct node *n, const struct state_topic *t);
+
+#endif
