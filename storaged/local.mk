@@ -7,8 +7,8 @@ storaged_libstoraged_a_SOURCES = \
 STORAGED_LIBS = storaged/libstoraged.a $(COMMON_LIBS) $(SQLITE_LIBS)
 
 include storaged/meta/local.mk
-noinst_LIBRARIES += storaged/libnode.a
-storaged_libnode_a_SOURCES = \
+
+storaged_libstoraged_a_SOURCES += \
 	storaged/call.h \
 	storaged/handle_append.c \
 	storaged/handle_close.c \

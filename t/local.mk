@@ -22,5 +22,8 @@ endif
 EXTRA_DIST += t/run t/00-headers.t
 EXTRA_DIST += t/golden/record_batch_v2.py t/golden/record_batch_v2.bin
 
-check-local: $(check_PROGRAMS)
+.PHONY: check-programs
+check-programs: $(check_PROGRAMS)
+
+check-local: check-programs
 	$(srcdir)/t/run --build $(builddir)
