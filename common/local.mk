@@ -3,8 +3,16 @@ noinst_LIBRARIES += common/libcommon.a
 common_libcommon_a_SOURCES = \
 	common/base64.c common/base64.h \
 	common/buf.c common/buf.h \
+	common/child.c common/child.h \
+	common/conf.c common/conf.h common/conf.def \
+	common/conf_load.c \
+	common/conf_row.h \
+	common/conf_text.c \
+	common/control.c common/control.h \
 	common/crc32c.c common/crc32c.h \
 	common/json_scan.c common/json_scan.h common/json_string.c \
+	common/log.c common/log.h \
+	common/metrics.c common/metrics.h common/metrics.def \
 	common/must.c common/must.h \
 	common/env.h common/env_uv.c common/env_uv.h \
 	common/pico_error.c common/pico_error.h \

@@ -11,6 +11,7 @@
 #define COMMON_LOG_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
@@ -20,8 +21,10 @@ void log_set_level(enum log_level level);
 int log_level_parse(const char *word, enum log_level *ret_level);
 
 void log_write(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Prints what was counted and not said yet. */
+/* Prints what was counted and not said yet: at the end, and every 10 s by whoever has a timer. */
 void log_flush(void);
+/* Milliseconds for the windows above, in tests; NULL: CLOCK_MONOTONIC. */
+void log_set_clock(uint64_t (*now_ms)(void));
 
 #define log_error(...) log_write(LOG_ERROR, __VA_ARGS__)
 #define log_warn(...) log_write(LOG_WARN, __VA_ARGS__)

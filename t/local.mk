@@ -17,6 +17,18 @@ t_00_unit_record_batch_LDADD = $(TEST_LIBS)
 check_PROGRAMS += t/00-unit-topic-name
 t_00_unit_topic_name_SOURCES = t/unit/topic_name.c
 t_00_unit_topic_name_LDADD = $(TEST_LIBS)
+check_PROGRAMS += t/00-unit-conf
+t_00_unit_conf_SOURCES = t/unit/conf.c
+t_00_unit_conf_LDADD = $(TEST_LIBS)
+check_PROGRAMS += t/00-unit-control
+t_00_unit_control_SOURCES = t/unit/control.c
+t_00_unit_control_LDADD = $(TEST_LIBS)
+check_PROGRAMS += t/00-unit-log
+t_00_unit_log_SOURCES = t/unit/log.c
+t_00_unit_log_LDADD = $(TEST_LIBS)
+check_PROGRAMS += t/00-unit-metrics
+t_00_unit_metrics_SOURCES = t/unit/metrics.c
+t_00_unit_metrics_LDADD = $(TEST_LIBS)
 endif
 
 EXTRA_DIST += t/run t/00-headers.t
