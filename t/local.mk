@@ -39,3 +39,5 @@ check-programs: $(check_PROGRAMS)
 
 check-local: check-programs
 	$(srcdir)/t/run --build $(builddir)
+
+include t/sim/local.mk

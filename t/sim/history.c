@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Growing arrays of what was seen.
+ */
+#include "t/sim/history.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/must.h"
+
+static void *grow(void *p, size_t n, size_t *room, size_t size)
+{
+	if (n < *room)
+		return p;
+	*room = *room > 0 ? 2 * *room : 64;
+	return must_realloc(p, *room * size);
+}
+
+#define ADD(h, array, n, room) \
+	((h)->array = grow((h)->array, (h)->n, &(h)->room, sizeof(*(h)->array)), \
+	 memset(&(h)->array[(h)->n], 0, sizeof(*(h)->array)), &(h)->array[(h)->n++])
+
+void history_done(struct history *h)
+{
+	free(h->ops);
+	free(h->records);
+	free(h->logs);
+	free(h->topics);
+	free(h->wal);
+	*h = (struct history){ 0 };
+}
+
+uint32_t history_op(struct history *h, enum hist_kind kind)
+{
+	struct hist_op *op = ADD(h, ops, n_ops, ops_room);
+	op->kind = kind;
+	op->log = op->topic = op->value = op->producer = HIST_NONE;
+	return (uint32_t)h->n_ops - 1;
+}
+
+uint32_t history_log(struct history *h, uint32_t topic)
+{
+	struct hist_log *log = ADD(h, logs, n_logs, logs_room);
+	log->topic = topic;
+	return (uint32_t)h->n_logs - 1;
+}
+
+uint32_t history_topic(struct history *h)
+{
+	struct hist_topic *t = ADD(h, topics, n_topics, topics_room);
+	t->value = HIST_NONE;
+	return (uint32_t)h->n_topics - 1;
+}
+
+void history_record(struct history *h, const struct hist_record *r)
+{
+	*ADD(h, records, n_records, records_room) = *r;
+}
+
+void history_wal(struct history *h, uint64_t session, uint64_t seq, enum hist_wal_kind kind)
+{
+	struct hist_wal *w = ADD(h, wal, n_wal, wal_room);
+	*w = (struct hist_wal){ .session = session, .seq = seq, .kind = kind };
+}

@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The simulated object store: if_absent is decided at the moment of the effect; what a put carries is
+ * copied when it is sent, and compared at its effect while its sender lives, because the bytes must not change under
+ * a put. Operations live until effect and answer have both happened.
+ */
+#include "t/sim/sim_store.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/must.h"
+
+enum op_kind { OP_PUT, OP_GET, OP_DEL, OP_LIST };
+
+struct sim_store {
+	struct objstore base;           /* first */
+	struct sim_bucket *bucket;
+	struct sim_proc *proc;
+	struct store_op *ops;           /* of this handle, newest first */
+	uint64_t n_sent;
+	uint64_t put_answered;          /* highest number of an answered put */
+};
+
+struct store_op {
+	struct sim_store *store;        /* NULL once the handle is freed */
+	struct store_op *prev, *next;
+	struct sim_bucket *bucket;
+	struct sim_proc *proc;
+	enum op_kind kind;
+	uint64_t number;
+	unsigned refs;                  /* events that will still look at it */
+	bool sender_died_first;         /* a coin thrown when it is sent: does its death take the put along? */
+	bool late;                      /* the answer does not wait for the effect */
+	bool answer_lost;
+	bool if_absent;
+	char *key, *start_after;
+	size_t limit;
+	uint64_t offset, length;
+	struct iovec *iov;
+	int n_iov;
+	uint8_t *data;
+	size_t size;                    /* of data */
+	uint64_t object_size;
+	char **keys;
+	size_t n_keys;
+	bool more;
+	enum outcome outcome;
+	int err;
+	union {
+		obj_done_cb *done;
+		obj_get_cb *get;
+		obj_list_cb *list;
+	} cb;
+	void *arg;
+};
+
+/* ------------------------------------------------------------------- bucket */
+
+void sim_bucket_init(struct sim_bucket *b, struct sim *s)
+{
+	*b = (struct sim_bucket){ .sim = s };
+}
+
+static void object_free(struct sim_object *o)
+{
+	free(o->key);
+	free(o->data);
+	free(o);
+}
+
+void sim_bucket_done(struct sim_bucket *b)
+{
+	struct sim_object *o, *next;
+	HASH_ITER (hh, b->objects, o, next) {
+		HASH_DEL(b->objects, o);
+		object_free(o);
+	}
+}
+
+const struct sim_object *sim_bucket_find(const struct sim_bucket *b, const char *key)
+{
+	struct sim_object *o;
+	HASH_FIND_STR(b->objects, key, o);
+	return o;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+char **sim_bucket_keys(const struct sim_bucket *b, const char *prefix, size_t *ret_n)
+{
+	char **keys = must_calloc(HASH_COUNT(b->objects), sizeof(char *));
+	size_t n = 0;
+	for (struct sim_object *o = b->objects; o != NULL; o = o->hh.next)
+		if (strncmp(o->key, prefix, strlen(prefix)) == 0)
+			keys[n++] = o->key;
+	if (n > 0)
+		qsort(keys, n, sizeof(char *), by_name);
+	*ret_n = n;
+	return keys;
+}
+
+void sim_bucket_weather(struct sim_bucket *b, enum sim_weather w)
+{
+	static const enum sim_fault counted[] = {
+		[SIM_BURST] = SIM_STORE_BURST, [SIM_FULL] = SIM_STORE_FULL, [SIM_EIO] = SIM_STORE_EIO,
+		[SIM_AWAY] = SIM_STORE_AWAY, [SIM_SLOW] = SIM_STORE_SLOW,
+	};
+	b->weather = w;
+	if (w != SIM_FAIR)
+		b->sim->faults[counted[w]]++;
+	sim_trace(b->sim, "weather", w, 0);
+}
+
+static void bucket_put(struct sim_bucket *b, const char *key, const uint8_t *data, size_t size)
+{
+	struct sim_object *o;
+	HASH_FIND_STR(b->objects, key, o);
+	if (o == NULL) {
+		o = must_calloc(1, sizeof(*o));
+		o->key = must_strdup(key);
+		HASH_ADD_KEYPTR(hh, b->objects, o->key, strlen(o->key), o);
+	}
+	free(o->data);
+	o->data = must_memdup(data, size);
+	o->size = size;
+	b->n_puts++;
+}
+
+static void bucket_del(struct sim_bucket *b, const char *key)
+{
+	struct sim_object *o;
+	HASH_FIND_STR(b->objects, key, o);
+	if (o == NULL)
+		return;
+	if (strncmp(key, "wal/", 4) == 0)
+		b->n_deleted_wal++;
+	HASH_DEL(b->objects, o);
+	object_free(o);
+}
+
+/* --------------------------------------------------------------- operations */
+
+static void op_unlink(struct store_op *op)
+{
+	if (op->store == NULL)
+		return;
+	if (op->prev != NULL)
+		op->prev->next = op->next;
+	else
+		op->store->ops = op->next;
+	if (op->next != NULL)
+		op->next->prev = op->prev;
+	op->store = NULL;
+}
+
+static void op_unref(void *arg)
+{
+	struct store_op *op = arg;
+	if (--op->refs > 0)
+		return;
+	op_unlink(op);
+	for (size_t i = 0; i < op->n_keys; i++)
+		free(op->keys[i]);
+	free(op->keys);
+	free(op->key);
+	free(op->start_after);
+	free(op->iov);
+	free(op->data);
+	free(op);
+}
+
+static void run_callback(struct store_op *op)
+{
+	struct obj_result r = { .outcome = op->outcome, .err = op->err, .what = op->key };
+	bool ok = op->outcome == OUTCOME_OK;
+	switch (op->kind) {
+	case OP_PUT:
+	case OP_DEL:
+		op->cb.done(op->arg, r);
+		return;
+	case OP_GET:
+		op->cb.get(op->arg, r, ok ? slice_of(op->data, op->size) : slice_of(NULL, 0),
+			   ok ? op->object_size : 0);
+		return;
+	case OP_LIST:
+		op->cb.list(op->arg, r, op->keys, ok ? op->n_keys : 0, op->more);
+		return;
+	}
+}
+
+static void op_answer(void *arg)
+{
+	struct store_op *op = arg;
+	struct sim_store *store = op->store;
+	if (store != NULL && sim_io_step(op->proc)) {
+		if (op->kind == OP_PUT && op->number < store->put_answered)
+			op->proc->sim->faults[SIM_PUT_REORDERED]++;
+		if (op->kind == OP_PUT && op->number > store->put_answered)
+			store->put_answered = op->number;
+		sim_trace(op->proc->sim, "store answer", op->number, (uint64_t)op->outcome << 32 | (uint32_t)-op->err);
+		op_unlink(op);
+		run_callback(op);
+	}
+	op_unref(op);
+}
+
+static uint64_t latency(struct sim *s)
+{
+	if (sim_chance(s, 970))
+		return sim_between(s, SIM_MS / 10, 4 * SIM_MS);
+	return sim_chance(s, 900) ? sim_below(s, 300 * SIM_MS) : sim_below(s, 5 * SIM_S);
+}
+
+static void answer_after(struct store_op *op, uint64_t delay)
+{
+	op->refs++;
+	sim_after(op->bucket->sim, delay, op->proc, "store", op_answer, op_unref, op);
+}
+
+static void put_effect(struct store_op *op)
+{
+	struct sim *s = op->bucket->sim;
+	if (op->proc->state == SIM_DEAD) {
+		if (op->sender_died_first) {
+			s->faults[SIM_PUT_DIES_WITH]++;
+			return;
+		}
+		s->faults[SIM_PUT_AFTER_DEATH]++;
+	} else if (op->store != NULL) {
+		size_t at = 0;
+		for (int i = 0; i < op->n_iov; at += op->iov[i++].iov_len)
+			must(memcmp(op->data + at, op->iov[i].iov_base, op->iov[i].iov_len) == 0);
+	}
+	if (op->if_absent && sim_bucket_find(op->bucket, op->key) != NULL) {
+		s->faults[SIM_PUT_TAKEN]++;
+		op->outcome = OUTCOME_NOT_APPLIED;
+		op->err = -EEXIST;
+		return;
+	}
+	bucket_put(op->bucket, op->key, op->data, op->size);
+	sim_trace(s, "put effect", op->number, op->size);
+}
+
+/* What a get hands back: a copy, now and then not the whole truth. */
+static void get_effect(struct store_op *op)
+{
+	struct sim *s = op->bucket->sim;
+	const struct sim_object *o = sim_bucket_find(op->bucket, op->key);
+	if (o == NULL || op->offset >= o->size) {
+		op->outcome = OUTCOME_NOT_APPLIED;
+		op->err = o == NULL ? -ENOENT : -ERANGE;
+		return;
+	}
+	size_t n = o->size - op->offset;
+	if (op->length > 0 && op->length < n)
+		n = op->length;
+	op->data = must_memdup(o->data + op->offset, n);
+	op->size = n;
+	op->object_size = o->size;
+	if (n == 0 || op->bucket->no_corruption)
+		return;
+	if (sim_inject(s, SIM_GET_TRUNCATED, 4))
+		op->size = sim_below(s, n);
+	else if (sim_inject(s, SIM_GET_CORRUPT, 4))
+		op->data[sim_below(s, n)] ^= (uint8_t)(1u << sim_below(s, 8));
+}
+
+static void list_effect(struct store_op *op)
+{
+	size_t n;
+	char **all = sim_bucket_keys(op->bucket, op->key, &n);
+	op->keys = must_calloc(n, sizeof(char *));
+	for (size_t i = 0; i < n && !op->more; i++) {
+		if (op->start_after != NULL && strcmp(all[i], op->start_after) <= 0)
+			continue;
+		if (op->n_keys == op->limit)
+			op->more = true;
+		else
+			op->keys[op->n_keys++] = must_strdup(all[i]);
+	}
+	free(all);
+}
+
+static void op_effect(void *arg)
+{
+	struct store_op *op = arg;
+	switch (op->kind) {
+	case OP_PUT:
+		put_effect(op);
+		break;
+	case OP_GET:
+		get_effect(op);
+		break;
+	case OP_DEL:
+		for (size_t i = 0; i < op->n_keys; i++)
+			bucket_del(op->bucket, op->keys[i]);
+		break;
+	case OP_LIST:
+		list_effect(op);
+		break;
+	}
+	if (op->answer_lost) {
+		op->outcome = OUTCOME_UNKNOWN;
+		op->err = -ETIMEDOUT;
+	}
+	if (!op->late)
+		answer_after(op, latency(op->bucket->sim) / 2);
+	op_unref(op);
+}
+
+static void effect_after(struct store_op *op, uint64_t delay)
+{
+	op->refs++;
+	sim_after(op->bucket->sim, delay, NULL, "effect", op_effect, op_unref, op);
+}
+
+static void fail(struct store_op *op, enum outcome outcome, int err, uint64_t delay)
+{
+	op->outcome = outcome;
+	op->err = err;
+	answer_after(op, delay);
+}
+
+/* Periods of bad weather. True when they decided the operation. */
+static bool weathered(struct store_op *op)
+{
+	struct sim *s = op->bucket->sim;
+	if (sim_io_fails(s)) {
+		fail(op, OUTCOME_NOT_APPLIED, -EIO, latency(s));
+		return true;
+	}
+	switch (op->bucket->weather) {
+	case SIM_FAIR:
+	case SIM_SLOW:
+		return false;
+	case SIM_BURST:
+		fail(op, OUTCOME_NOT_APPLIED, -EAGAIN, latency(s));
+		return true;
+	case SIM_FULL:
+		if (op->kind != OP_PUT)
+			return false;
+		fail(op, OUTCOME_NOT_APPLIED, -ENOSPC, latency(s));
+		return true;
+	case SIM_EIO:
+		fail(op, OUTCOME_NOT_APPLIED, -EIO, latency(s));
+		return true;
+	case SIM_AWAY:
+		if (op->kind == OP_PUT && sim_chance(s, 500)) {
+			op->late = true;
+			effect_after(op, sim_between(s, 10 * SIM_MS, 30 * SIM_S));
+		}
+		fail(op, OUTCOME_UNKNOWN, -ETIMEDOUT, sim_between(s, 100 * SIM_MS, 10 * SIM_S));
+		return true;
+	}
+	return false;
+}
+
+static void send_put(struct store_op *op)
+{
+	struct sim *s = op->bucket->sim;
+	if (sim_inject(s, SIM_PUT_ERROR, 8)) {
+		fail(op, OUTCOME_NOT_APPLIED, sim_chance(s, 500) ? -EIO : -ENOSPC, latency(s));
+	} else if (sim_inject(s, SIM_PUT_THROTTLED, 12)) {
+		fail(op, OUTCOME_NOT_APPLIED, -EAGAIN, latency(s));
+	} else if (sim_inject(s, SIM_PUT_LOST, 10)) {
+		fail(op, OUTCOME_UNKNOWN, -ETIMEDOUT, sim_below(s, 3 * SIM_S));
+	} else if (sim_inject(s, SIM_PUT_LATE, 10)) {
+		op->late = true;
+		effect_after(op, sim_below(s, sim_chance(s, 800) ? 3 * SIM_S : 120 * SIM_S));
+		fail(op, OUTCOME_UNKNOWN, -ETIMEDOUT, sim_below(s, SIM_S));
+	} else {
+		op->answer_lost = sim_inject(s, SIM_PUT_ANSWER_LOST, 15);
+		effect_after(op, latency(s) + (op->bucket->weather == SIM_SLOW ? sim_below(s, 2 * SIM_S) : 0));
+	}
+}
+
+/* Puts the operation on its way. Twice an I/O step: a process may die before and after sending. */
+static void submit(struct store_op *op)
+{
+	struct sim *s = op->bucket->sim;
+	op->refs = 1;
+	bool sent = sim_io_step(op->proc);
+	sim_trace(s, "store op", op->number, op->kind);
+	if (sent && !weathered(op)) {
+		if (op->kind == OP_PUT)
+			send_put(op);
+		else if (sim_inject(s, SIM_GET_ERROR, 10))
+			fail(op, sim_chance(s, 500) ? OUTCOME_UNKNOWN : OUTCOME_NOT_APPLIED,
+			     sim_chance(s, 500) ? -EAGAIN : -EIO, latency(s));
+		else
+			effect_after(op, latency(s));
+	}
+	if (sent)
+		sim_io_step(op->proc);
+	op_unref(op);
+}
+
+static struct store_op *op_new(struct objstore *base, enum op_kind kind, const char *key, void *arg)
+{
+	struct sim_store *store = (struct sim_store *)base;
+	struct store_op *op = must_calloc(1, sizeof(*op));
+	*op = (struct store_op){ .store = store, .bucket = store->bucket, .proc = store->proc, .kind = kind,
+				 .number = ++store->n_sent, .key = must_strdup(key), .arg = arg };
+	op->sender_died_first = sim_chance(store->bucket->sim, 500);
+	op->next = store->ops;
+	if (op->next != NULL)
+		op->next->prev = op;
+	store->ops = op;
+	return op;
+}
+
+static void sim_put(struct objstore *base, const char *key, const struct iovec *iov, int n_iov, bool if_absent,
+		    obj_done_cb *cb, void *arg)
+{
+	struct store_op *op = op_new(base, OP_PUT, key, arg);
+	op->cb.done = cb;
+	op->if_absent = if_absent;
+	op->n_iov = n_iov;
+	op->iov = must_memdup(iov, (size_t)n_iov * sizeof(*iov));
+	for (int i = 0; i < n_iov; i++)
+		op->size += iov[i].iov_len;
+	op->data = must_calloc(1, op->size);
+	size_t at = 0;
+	for (int i = 0; i < n_iov; at += iov[i++].iov_len)
+		if (iov[i].iov_len > 0)
+			memcpy(op->data + at, iov[i].iov_base, iov[i].iov_len);
+	submit(op);
+}
+
+static void sim_get(struct objstore *base, const char *key, uint64_t offset, uint64_t length, obj_get_cb *cb,
+		    void *arg)
+{
+	struct store_op *op = op_new(base, OP_GET, key, arg);
+	op->cb.get = cb;
+	op->offset = offset;
+	op->length = length;
+	submit(op);
+}
+
+static void sim_del(struct objstore *base, const char *const *keys, size_t n, obj_done_cb *cb, void *arg)
+{
+	struct store_op *op = op_new(base, OP_DEL, n > 0 ? keys[0] : "", arg);
+	op->cb.done = cb;
+	op->keys = must_calloc(n, sizeof(char *));
+	for (; op->n_keys < n; op->n_keys++)
+		op->keys[op->n_keys] = must_strdup(keys[op->n_keys]);
+	submit(op);
+}
+
+static void sim_list(struct objstore *base, const char *prefix, const char *start_after, size_t limit,
+		     obj_list_cb *cb, void *arg)
+{
+	struct store_op *op = op_new(base, OP_LIST, prefix, arg);
+	op->cb.list = cb;
+	op->start_after = start_after != NULL ? must_strdup(start_after) : NULL;
+	op->limit = limit;
+	submit(op);
+}
+
+static void sim_store_free(struct objstore *base)
+{
+	struct sim_store *store = (struct sim_store *)base;
+	while (store->ops != NULL)
+		op_unlink(store->ops);
+	free(store);
+}
+
+struct objstore *sim_store_new(struct sim_bucket *b, struct sim_proc *p)
+{
+	static const struct objstore_ops ops = {
+		.put = sim_put, .get = sim_get, .del = sim_del, .list = sim_list, .free = sim_store_free,
+	};
+	struct sim_store *store = must_calloc(1, sizeof(*store));
+	*store = (struct sim_store){ .base = { .ops = &ops, .url = "sim://bucket", .max_inflight_default = 4 },
+				     .bucket = b, .proc = p };
+	return &store->base;
+}

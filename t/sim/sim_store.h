@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A simulated object store. A bucket is what is durable and shared; a store is one process's handle on
+ * it, a struct objstore. An operation has two moments: its effect on the bucket (which may come long after, even
+ * after its sender died) and its answer (which may be lost or come before the effect as UNKNOWN).
+ */
+#ifndef T_SIM_SIM_STORE_H
+#define T_SIM_SIM_STORE_H
+
+#include "storaged/objstore/objstore.h"
+#include "t/sim/sim.h"
+
+#include <uthash.h>
+
+struct sim_object {
+	char *key;
+	uint8_t *data;
+	size_t size;
+	UT_hash_handle hh;
+};
+
+enum sim_weather { SIM_FAIR, SIM_BURST, SIM_FULL, SIM_EIO, SIM_AWAY, SIM_SLOW };
+
+struct sim_bucket {
+	struct sim *sim;
+	struct sim_object *objects;
+	enum sim_weather weather;
+	uint64_t n_puts, n_deleted_wal; /* effects */
+	bool no_corruption;             /* bodies of gets come back as they are */
+};
+
+void sim_bucket_init(struct sim_bucket *b, struct sim *s);
+void sim_bucket_done(struct sim_bucket *b);
+const struct sim_object *sim_bucket_find(const struct sim_bucket *b, const char *key);
+/* Keys that begin with prefix in bytewise order; the array is the caller's, the keys are not. */
+char **sim_bucket_keys(const struct sim_bucket *b, const char *prefix, size_t *ret_n);
+/* A period of bad weather, or its end; counted. */
+void sim_bucket_weather(struct sim_bucket *b, enum sim_weather w);
+
+/* Freed with its free op. */
+struct objstore *sim_store_new(struct sim_bucket *b, struct sim_proc *p);
+
+#endif
