@@ -10,6 +10,10 @@ t_00_unit_bytes_LDADD = $(TEST_LIBS)
 check_PROGRAMS += t/00-unit-env_uv
 t_00_unit_env_uv_SOURCES = t/unit/env_uv.c
 t_00_unit_env_uv_LDADD = $(TEST_LIBS)
+check_PROGRAMS += t/00-unit-json-scan
+t_00_unit_json_scan_SOURCES = t/unit/json_scan.c
+t_00_unit_json_scan_LDADD = $(TEST_LIBS)
+
 check_PROGRAMS += t/00-unit-record-batch
 t_00_unit_record_batch_SOURCES = t/unit/record_batch.c
 t_00_unit_record_batch_LDADD = $(TEST_LIBS)
@@ -31,7 +35,13 @@ t_00_unit_metrics_SOURCES = t/unit/metrics.c
 t_00_unit_metrics_LDADD = $(TEST_LIBS)
 endif
 
+# The scanner on a pipe, for t/05-json-differential.py.
+check_PROGRAMS += t/json-tool
+t_json_tool_SOURCES = t/json_tool.c
+t_json_tool_LDADD = $(COMMON_LIBS)
+
 EXTRA_DIST += t/run t/00-headers.t
+EXTRA_DIST += t/05-json-differential.py
 EXTRA_DIST += t/golden/record_batch_v2.py t/golden/record_batch_v2.bin
 
 .PHONY: check-programs

@@ -405,6 +405,11 @@ static const struct field_case field_cases[] = {
 	{ "key length past the record", 65, 1, 0x7e, -EBADMSG },
 	{ "header count 1 without one", 72, 1, 0x02, -EBADMSG },
 	{ "header count negative", 72, 1, 0x01, -EBADMSG },
+	{ "2 headers of 3", 80, 1, 0x04, -EBADMSG },
+	{ "4 headers of 3", 80, 1, 0x08, -EBADMSG },
+	{ "no header of 3", 80, 1, 0x00, -EBADMSG },
+	{ "header name null", 81, 1, 0x01, -EBADMSG },
+	{ "header value length -2", 87, 1, 0x03, -EBADMSG },
 };
 
 static void test_fields(void **state)
@@ -421,6 +426,42 @@ static void test_fields(void **state)
 			fail_msg("%s: %d, not %d", c->what, rc, c->want);
 		free(copy);
 	}
+}
+
+/* Bytes behind a record's last field are refused by the iterator alone, too. */
+static void test_iter_strict(void **state)
+{
+	uint8_t *copy = exact_copy(golden_batch[0].p, golden_batch[0].n);
+	struct record_batch b;
+	struct record_iter it;
+	struct record r;
+	copy[80] = 0; /* the second record's header count, with three headers behind */
+	assert_int_equal(record_batch_read(slice_of(copy, golden_batch[0].n), &b), 0);
+	assert_int_equal(record_iter_init(&it, &b), 0);
+	assert_int_equal(record_iter_next(&it, &r), 1);
+	assert_int_equal(record_iter_next(&it, &r), -EBADMSG);
+	free(copy);
+}
+
+/* The writer refuses more headers than the bound; so this adds one by hand. */
+static void test_too_many_headers(void **state)
+{
+	static struct record_header many[RECORD_BATCH_MAX_HEADERS];
+	struct buf out;
+	struct record_batch_writer w;
+	struct record_batch b;
+	buf_init(&out, 10000);
+	record_batch_begin(&w, &out);
+	record_batch_add(&w, NONE, NONE, many, RECORD_BATCH_MAX_HEADERS);
+	size_t n = record_batch_end(&w);
+	assert_int_equal(judge(buf_head(&out), n, &b, NULL), 0);
+	buf_put(&out, "\0\1", 2); /* "" and null */
+	uint8_t *p = buf_head(&out);
+	put_be32(p + 8, (uint32_t)(n + 2 - 12));
+	assert_true(wire_put_varlong(p + 61, (int64_t)n + 2 - 63) == p + 63);
+	assert_true(wire_put_varlong(p + 68, RECORD_BATCH_MAX_HEADERS + 1) == p + 70);
+	assert_int_equal(judge(p, n + 2, &b, NULL), -EBADMSG);
+	buf_done(&out);
 }
 
 /* Failure leaves what it was to fill alone. */
@@ -470,6 +511,7 @@ int main(void)
 		cmocka_unit_test(test_writer_bounds), cmocka_unit_test(test_writer_out_of_room),
 		cmocka_unit_test(test_many_records), cmocka_unit_test(test_truncations),
 		cmocka_unit_test(test_mutations), cmocka_unit_test(test_fields),
+		cmocka_unit_test(test_iter_strict), cmocka_unit_test(test_too_many_headers),
 		cmocka_unit_test(test_untouched_on_failure), cmocka_unit_test(test_size),
 	};
 	return cmocka_run_group_tests_name("record_batch", tests, read_golden, NULL);
