@@ -25,7 +25,10 @@
 #define IPC_INLINE_MAX (64u << 10)          /* payloads below ride in the frame */
 #define IPC_INBOX_SIZE (64u << 20)
 #define IPC_CREDIT (32u << 20)
-#define IPC_FDS_MAX 4                       /* descriptors with one frame */
+#define IPC_FDS_MAX 4                       /* descriptors with one recvmsg */
+#define IPC_OUT_FDS_MAX 64
+#define IPC_DECODE_MAX (64u << 20)
+#define IPC_RECV_SIZE (256u << 10)
 
 enum ipc_flags { IPC_FLAG_ANSWER = 1, IPC_FLAG_ERROR = 2 };
 enum ipc_role { IPC_ROLE_HTTP = 1, IPC_ROLE_ADMIN = 2, IPC_ROLE_KAFKA = 3, IPC_ROLE_HOOK = 4, IPC_ROLE_TEST = 15 };
@@ -73,13 +76,21 @@ void ipc_reader_init(struct ipc_reader *r, enum ipc_side peer);
 void ipc_reader_done(struct ipc_reader *r); /* closes descriptors not taken */
 /* 1 and a frame; 0 more bytes are needed; -EPROTO with r->error: drop the peer. */
 int ipc_read(struct ipc_reader *r, struct ipc_frame *ret_frame);
-/* Decodes a frame's message with the descriptor that row and flags name; NULL when it does not decode.
- * Free with protobuf_c_message_free_unpacked(m, NULL). */
+/*
+ * Decodes a frame's message with the descriptor that row and flags name; NULL when it does not decode or would
+ * take more than `max` bytes of memory (few bytes on the wire can mean many empty messages in memory). ret_bytes
+ * (may be NULL) is what it took. Free with protobuf_c_message_free_unpacked(m, NULL).
+ */
+ProtobufCMessage *ipc_frame_decode_within(const struct ipc_frame *f, size_t max, size_t *ret_bytes);
+/* The same with the bound IPC_DECODE_MAX. */
 ProtobufCMessage *ipc_frame_decode(const struct ipc_frame *f);
 
 /* Appends one frame. -EMSGSIZE over a limit, -ENOBUFS when out is at its bound. */
 int ipc_write(struct buf *out, unsigned type, unsigned flags, uint64_t request_id,
 	      const ProtobufCMessage *message, struct slice payload);
+/* The same for a message that is encoded already: `message` and `tail`, one behind the other. */
+int ipc_write_encoded(struct buf *out, unsigned type, unsigned flags, uint64_t request_id,
+		      struct slice message, struct slice tail, struct slice payload);
 
 /* pico_error to and from its message. The message borrows from e. */
 void ipc_error_fill(Ipc__Error *m, const struct pico_error *e);
@@ -89,11 +100,32 @@ void ipc_error_read(const Ipc__Error *m, struct pico_error *ret_error);
 void ipc_proof(const uint8_t key[32], uint32_t role, uint64_t instance, uint8_t ret_proof[32]);
 
 /*
- * Socket helpers at the edge. ipc_recv reads once into r (0 at the end of the stream, -EAGAIN, other
- * errno negative). ipc_send writes what fits of out; `fd` >= 0 goes with the first byte. Bytes sent or
- * negative errno; consumes them from out.
+ * What waits to be sent: bytes, and descriptors that each go with the first byte of their frame.
+ */
+struct ipc_out {
+	struct buf buf;
+	uint64_t sent;                      /* bytes ever taken by the socket */
+	struct ipc_out_fd {
+		uint64_t at;                /* stream position of the frame that carries it */
+		int fd;                     /* owned until sent */
+	} fd[IPC_OUT_FDS_MAX];
+	unsigned n_fds;
+};
+void ipc_out_init(struct ipc_out *o, size_t max);
+void ipc_out_done(struct ipc_out *o);
+/* The frame that is written next carries fd, which is o's from now on. -ENOBUFS: not taken over. */
+int ipc_out_fd(struct ipc_out *o, int fd);
+/* The stream position one past the last byte queued: when o->sent has reached it, the frame has left. */
+uint64_t ipc_out_end(const struct ipc_out *o);
+
+/*
+ * Socket helpers at the edge. ipc_recv reads once into r: bytes, 0 at the end of the stream, -EAGAIN, other
+ * negative errno. ipc_send writes what the socket takes: 0 when everything has left, -EAGAIN, other negative errno.
  */
 int ipc_recv(int sock, struct ipc_reader *r);
-int ipc_send(int sock, struct buf *out, int fd);
+int ipc_send(int sock, struct ipc_out *o);
+
+/* Connects a non-blocking, close-on-exec socket to a path of any length. 0 or a negative errno. */
+int ipc_connect(const char *path, int *ret_sock);
 
 #endif

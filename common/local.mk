@@ -13,6 +13,9 @@ common_libcommon_a_SOURCES = \
 	common/json_scan.c common/json_scan.h common/json_string.c \
 	common/log.c common/log.h \
 	common/metrics.c common/metrics.h common/metrics.def \
+	common/ipc.c common/ipc.h common/ipc_msg.def \
+	common/ipc_error.c \
+	common/ipc_sock.c \
 	common/must.c common/must.h \
 	common/env.h common/env_uv.c common/env_uv.h \
 	common/pico_error.c common/pico_error.h \
