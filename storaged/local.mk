@@ -2,6 +2,11 @@
 # One library; each subdirectory adds its sources in its own local.mk.
 noinst_LIBRARIES += storaged/libstoraged.a
 storaged_libstoraged_a_SOURCES = \
+	storaged/peer.c storaged/peer.h storaged/peer_impl.h \
+	storaged/peer_calls.c \
+	storaged/peer_inbox.c \
+	storaged/peer_refs.c \
+	storaged/peer_sock.c \
 	storaged/planted.c storaged/planted.h
 # What a program that links libstoraged.a needs behind it.
 STORAGED_LIBS = storaged/libstoraged.a $(COMMON_LIBS) $(SQLITE_LIBS)

@@ -33,6 +33,10 @@ t_00_unit_log_LDADD = $(TEST_LIBS)
 check_PROGRAMS += t/00-unit-metrics
 t_00_unit_metrics_SOURCES = t/unit/metrics.c
 t_00_unit_metrics_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += t/00-unit-ipc
+t_00_unit_ipc_SOURCES = t/unit/ipc.c
+t_00_unit_ipc_LDADD = $(TEST_LIBS)
 endif
 
 # The scanner on a pipe, for t/05-json-differential.py.
@@ -51,3 +55,4 @@ check-local: check-programs
 	$(srcdir)/t/run --build $(builddir)
 
 include t/sim/local.mk
+EXTRA_DIST += t/golden/ipc_hello.bin t/golden/ipc_append.bin t/golden/ipc_error.bin t/golden/ipc_release.bin
