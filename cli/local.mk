@@ -1,1 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+bin_PROGRAMS += pico
+pico_SOURCES = \
+	cli/cli.h \
+	cli/cmd_append.c \
+	cli/cmd_read.c \
+	cli/cmd_serve.c \
+	cli/cmd_stream.c \
+	cli/http.c \
+	cli/main.c
+pico_LDADD = common/libcommon.a $(ISAL_LIBS) $(CRYPTO_LIBS) $(CURL_LIBS)
+EXTRA_DIST += cli/README

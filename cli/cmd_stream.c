@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Commands about a stream as a whole: create, head, close, delete, and the list of all.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/cli.h"
+#include "common/json_scan.h"
+
+/* One request about one stream. The caller ends with cli_response_done(). CLI_OK or told. */
+static int stream_request(struct cli *cli, const char *method, const char *stream, const char *const *headers,
+			  struct cli_response *r)
+{
+	*r = (struct cli_response){ 0 };
+	char *path = cli_stream_path(stream);
+	if (path == NULL)
+		return CLI_USAGE;
+	cli_request(cli, method, path, headers, slice_of(NULL, 0), 0, r);
+	free(path);
+	return CLI_OK;
+}
+
+static bool is_2xx(const struct cli_response *r)
+{
+	return r->status >= 200 && r->status < 300;
+}
+
+int cmd_create(struct cli *cli, int argc, char **argv)
+{
+	const char *stream, *type = "application/octet-stream", *partitions = NULL, *ttl = NULL;
+	const struct cli_option options[] = {
+		{ "--content-type", &type, NULL }, { "--partitions", &partitions, NULL }, { "--ttl", &ttl, NULL }, { 0 }
+	};
+	int code = cli_parse(argc, argv, options, &stream);
+	uint64_t number;
+	if (code == 0 && partitions != NULL)
+		code = cli_number("--partitions", partitions, &number);
+	if (code == 0 && ttl != NULL)
+		code = cli_number("--ttl", ttl, &number);
+	if (code != 0)
+		return code;
+	char h_type[600], h_partitions[64], h_ttl[64];
+	const char *headers[4] = { h_type };
+	size_t n = 1;
+	snprintf(h_type, sizeof(h_type), "Content-Type: %s", type);
+	if (partitions != NULL) {
+		snprintf(h_partitions, sizeof(h_partitions), "Pico-Partitions: %s", partitions);
+		headers[n++] = h_partitions;
+	}
+	if (ttl != NULL) {
+		snprintf(h_ttl, sizeof(h_ttl), "Pico-TTL: %s", ttl);
+		headers[n++] = h_ttl;
+	}
+	struct cli_response r;
+	code = stream_request(cli, "PUT", stream, headers, &r);
+	if (code == 0 && !is_2xx(&r))
+		code = cli_response_fail(cli, &r, stream);
+	else if (code == 0)
+		fprintf(stderr, "created=%s\n", r.status == 201 ? "true" : "false");
+	cli_response_done(&r);
+	return code;
+}
+
+static const char *or_dash(const char *s)
+{
+	return s != NULL ? s : "-";
+}
+
+int cmd_head(struct cli *cli, int argc, char **argv)
+{
+	const char *stream;
+	struct cli_response r;
+	int code = cli_parse(argc, argv, (const struct cli_option[]){ { 0 } }, &stream);
+	if (code != 0)
+		return code;
+	code = stream_request(cli, "HEAD", stream, NULL, &r);
+	if (code == 0 && !is_2xx(&r)) {
+		code = cli_response_fail(cli, &r, stream);
+	} else if (code == 0) {
+		const char *partitions = cli_header(&r, "pico-partitions");
+		printf("start=%s next=%s closed=%s type=%s", or_dash(cli_header(&r, "pico-start-seq")),
+		       or_dash(cli_header(&r, "pico-next-seq")), cli_header_is_true(&r, "pico-closed") ? "true" : "false",
+		       or_dash(cli_header(&r, "content-type")));
+		printf(partitions != NULL ? " partitions=%s\n" : "\n", partitions);
+	}
+	cli_response_done(&r);
+	return code;
+}
+
+int cmd_close(struct cli *cli, int argc, char **argv)
+{
+	const char *stream;
+	int code = cli_parse(argc, argv, (const struct cli_option[]){ { 0 } }, &stream);
+	if (code != 0)
+		return code;
+	struct cli_response r;
+	code = stream_request(cli, "POST", stream, (const char *[]){ "Pico-Closed: true", NULL }, &r);
+	if (code == 0 && !is_2xx(&r))
+		code = cli_response_fail(cli, &r, stream);
+	else if (code == 0)
+		fprintf(stderr, "closed next=%s\n", or_dash(cli_header(&r, "pico-next-seq")));
+	cli_response_done(&r);
+	return code;
+}
+
+int cmd_delete(struct cli *cli, int argc, char **argv)
+{
+	const char *stream;
+	int code = cli_parse(argc, argv, (const struct cli_option[]){ { 0 } }, &stream);
+	if (code != 0)
+		return code;
+	struct cli_response r;
+	code = stream_request(cli, "DELETE", stream, NULL, &r);
+	if (code == 0 && !is_2xx(&r) && r.status != 404)
+		code = cli_response_fail(cli, &r, stream);
+	else if (code == 0)
+		fprintf(stderr, "deleted=%s\n", r.status == 404 ? "false" : "true");
+	cli_response_done(&r);
+	return code;
+}
+
+/* ------------------------------------------------------------------------- ls */
+
+struct listed {
+	struct buf name;                /* of the last one printed: where the next page begins */
+	uint64_t n, limit;
+	bool has_more;
+	bool json;
+};
+
+/* One stream's object: the name decoded, numbers and flags as they stand. */
+static void ls_print_stream(struct slice object, struct listed *l)
+{
+	static const char *const shown[][2] = {
+		{ "start_seq", "start" }, { "next_seq", "next" }, { "partitions", "partitions" }, { "closed", "closed" },
+	};
+	struct json_scan j;
+	struct buf rest;
+	buf_init(&rest, 1u << 20);
+	json_scan_init(&j, object);
+	json_next(&j);
+	while (json_next(&j) == JSON_KEY) {
+		struct slice key = j.span;
+		json_skip(&j);
+		if (json_string_is(key, "name")) {
+			buf_consume(&l->name, buf_len(&l->name));
+			json_string(j.span, &l->name);
+		}
+		for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
+			if (json_string_is(key, shown[i][0]) && j.span.p[0] != '[')
+				buf_printf(&rest, " %s=%.*s", shown[i][1], (int)j.span.n, (const char *)j.span.p);
+	}
+	if (l->json)
+		printf("%.*s\n", (int)object.n, (const char *)object.p);
+	else
+		printf("%.*s%.*s\n", (int)buf_len(&l->name), (char *)buf_head(&l->name), (int)buf_len(&rest),
+		       (char *)buf_head(&rest));
+	buf_done(&rest);
+}
+
+static void ls_print_streams(struct json_scan *j, struct listed *l)
+{
+	if (json_next(j) != JSON_ARRAY)
+		return;
+	for (; json_skip(j) == JSON_OBJECT; l->n++)
+		ls_print_stream(j->span, l);
+}
+
+static void ls_page(struct slice body, struct listed *l)
+{
+	struct json_scan j;
+	json_scan_init(&j, body);
+	l->has_more = false;
+	if (json_next(&j) != JSON_OBJECT)
+		return;
+	while (json_next(&j) == JSON_KEY) {
+		if (json_string_is(j.span, "streams"))
+			ls_print_streams(&j, l);
+		else if (json_string_is(j.span, "has_more"))
+			l->has_more = json_skip(&j) == JSON_TRUE;
+		else
+			json_skip(&j);
+	}
+}
+
+static void put_percent(struct buf *out, struct slice s)
+{
+	for (size_t i = 0; i < s.n; i++) {
+		uint8_t c = s.p[i];
+		bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+			     c == '-' || c == '.' || c == '_' || c == '~' || c == '/';
+		buf_printf(out, plain ? "%c" : "%%%02X", c);
+	}
+}
+
+static int ls_pages(struct cli *cli, const char *prefix, struct listed *l)
+{
+	int code = 0;
+	do {
+		struct buf query;
+		struct cli_response r;
+		buf_init(&query, 8192);
+		buf_put_str(&query, "/?prefix=");
+		put_percent(&query, slice_str(prefix));
+		buf_put_str(&query, "&start_after=");
+		put_percent(&query, buf_slice(&l->name));
+		buf_printf(&query, "&limit=%u%c", l->limit - l->n < 1000 ? (unsigned)(l->limit - l->n) : 1000, '\0');
+		cli_request(cli, "GET", (char *)buf_head(&query), NULL, slice_of(NULL, 0), 0, &r);
+		if (r.status == 200)
+			ls_page(buf_slice(&r.body), l);
+		else
+			code = cli_response_fail(cli, &r, prefix);
+		buf_done(&query);
+		cli_response_done(&r);
+	} while (code == 0 && l->has_more && l->n < l->limit);
+	return code;
+}
+
+int cmd_ls(struct cli *cli, int argc, char **argv)
+{
+	const char *prefix = "/", *limit = "0";
+	const struct cli_option options[] = { { "--prefix", &prefix, NULL }, { "--limit", &limit, NULL }, { 0 } };
+	struct listed l = { .json = cli->json };
+	int code = cli_parse(argc, argv, options, NULL);
+	if (code == 0)
+		code = cli_number("--limit", limit, &l.limit);
+	if (code != 0)
+		return code;
+	if (l.limit == 0)
+		l.limit = UINT64_MAX;
+	buf_init(&l.name, 4096);
+	code = ls_pages(cli, prefix, &l);
+	if (code == 0 && l.has_more)
+		fprintf(stderr, "there are more; use --limit or --prefix\n");
+	buf_done(&l.name);
+	return code;
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pico: one program for the node (`pico serve`) and its streams. Global options may stand anywhere before the
+ * command's own; each command is one row of the table and one function.
+ */
+#include "config.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/cli.h"
+#include "common/topic_name.h"
+
+#define ENDPOINT_DEFAULT "http://127.0.0.1:4437"
+
+const struct cli_command cli_commands[] = {
+	{ "serve", "[OPTIONS]", "run a node",
+	  "With no option it serves the Pico protocol on 127.0.0.1:4437 and the admin API on 127.0.0.1:9090,\n"
+	  "and keeps everything below ./data. `pico serve --help` lists all options.\n\n"
+	  "  pico serve --data-dir /var/lib/picomq\n", cmd_serve },
+	{ "create", "STREAM [--content-type TYPE] [--partitions N] [--ttl SECONDS]", "create a stream",
+	  "Creating a stream that exists with the same settings is fine (created=false).\n\n"
+	  "  pico create orders/eu --content-type text/plain\n", cmd_create },
+	{ "append", "STREAM [--batch N] [--key KEY] [--partition I]", "append the lines of stdin, one record each",
+	  "Each request is durable when its line \"start= next=\" appears on stderr. --batch sends up to N lines\n"
+	  "as one unit.\n\n"
+	  "  seq 1000 | pico append orders/eu --batch 100\n", cmd_append },
+	{ "read", "STREAM [--from POS] [--partition I]", "print records from a position to the end",
+	  "Prints POS, a tab and the text; a body that is not UTF-8 is shown as <N bytes>. With --json, one JSON\n"
+	  "object a line.\n\n"
+	  "  pico read orders/eu --from 10\n", cmd_read },
+	{ "tail", "STREAM [-f] [--partition I]", "print what comes, from the end on",
+	  "Without -f it returns at once when nothing new is there. It ends when the stream is closed.\n\n"
+	  "  pico tail -f orders/eu\n", cmd_tail },
+	{ "head", "STREAM", "print start, next, closed and type of a stream", "  pico head orders/eu\n", cmd_head },
+	{ "ls", "[--prefix PATH] [--limit N]", "list streams in order of name", "  pico ls --prefix /orders\n", cmd_ls },
+	{ "close", "STREAM", "close a stream: nothing can be appended any more", "  pico close orders/eu\n", cmd_close },
+	{ "delete", "STREAM", "delete a stream and its records", "  pico delete orders/eu\n", cmd_delete },
+	{ 0 },
+};
+
+int cli_fail(int code, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	fputs("pico: ", stderr);
+	vfprintf(stderr, fmt, ap);
+	fputc('\n', stderr);
+	va_end(ap);
+	return code;
+}
+
+static const struct cli_command *command_find(const char *name)
+{
+	for (const struct cli_command *c = cli_commands; c->name != NULL; c++)
+		if (strcmp(c->name, name) == 0)
+			return c;
+	return NULL;
+}
+
+int cli_usage(const char *command)
+{
+	const struct cli_command *c = command_find(command);
+	fprintf(stderr, "usage: pico %s %s   (`pico %s --help` tells more)\n", c->name, c->arguments, c->name);
+	return CLI_USAGE;
+}
+
+static void help(FILE *to)
+{
+	fputs("pico keeps durable, ordered streams of records in object storage. A record is acknowledged when it is\n"
+	      "stored, never before.\n\n"
+	      "usage: pico [--endpoint URL] [--json] COMMAND ...\n\n", to);
+	for (const struct cli_command *c = cli_commands; c->name != NULL; c++)
+		fprintf(to, "  %-8s %s\n", c->name, c->summary);
+	fputs("\n"
+	      "  --endpoint URL  the node (PICO_ENDPOINT; " ENDPOINT_DEFAULT ")\n"
+	      "  --json          print data as JSON\n"
+	      "  --version       print the version\n"
+	      "  --help          this text; `pico COMMAND --help` for a command\n\n"
+	      "Try it:\n"
+	      "  pico serve &                          a node on ./data\n"
+	      "  pico create hello\n"
+	      "  echo 'first record' | pico append hello\n"
+	      "  pico read hello\n\n"
+	      "A stream's name is a path, /hello; the first / may be left out. Data is on stdout, notes on stderr.\n"
+	      "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such stream.\n", to);
+}
+
+/* ------------------------------------------------------------------- arguments */
+
+static int take_option(const struct cli_option *options, int argc, char **argv, int *i)
+{
+	const char *arg = argv[*i];
+	size_t n = strcspn(arg, "=");
+	for (const struct cli_option *o = options; o->name != NULL; o++) {
+		if (strlen(o->name) != n || strncmp(o->name, arg, n) != 0)
+			continue;
+		if (o->flag != NULL) {
+			*o->flag = true;
+		} else if (arg[n] == '=') {
+			*o->value = arg + n + 1;
+		} else if (*i + 1 < argc) {
+			*o->value = argv[++*i];
+		} else {
+			return cli_fail(CLI_USAGE, "%s needs a value", arg);
+		}
+		return 0;
+	}
+	return cli_fail(CLI_USAGE, "unknown option %s", arg);
+}
+
+int cli_parse(int argc, char **argv, const struct cli_option *options, const char **ret_stream)
+{
+	const char *stream = NULL;
+	for (int i = 1; i < argc; i++) {
+		if (argv[i][0] == '-' && argv[i][1] != '\0') {
+			if (take_option(options, argc, argv, &i) != 0)
+				return cli_usage(argv[0]);
+		} else if (ret_stream == NULL || stream != NULL) {
+			cli_fail(CLI_USAGE, "unexpected argument %s", argv[i]);
+			return cli_usage(argv[0]);
+		} else {
+			stream = argv[i];
+		}
+	}
+	if (ret_stream == NULL)
+		return 0;
+	if (stream == NULL) {
+		cli_fail(CLI_USAGE, "which stream?");
+		return cli_usage(argv[0]);
+	}
+	*ret_stream = stream;
+	return 0;
+}
+
+int cli_number(const char *option, const char *text, uint64_t *ret_value)
+{
+	char *end;
+	unsigned long long v = strtoull(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end != '\0')
+		return cli_fail(CLI_USAGE, "%s takes a whole number, not \"%s\"", option, text);
+	*ret_value = v;
+	return 0;
+}
+
+char *cli_stream_path(const char *spelling)
+{
+	char *path = malloc(strlen(spelling) + 2);
+	if (path == NULL)
+		return NULL;
+	sprintf(path, "%s%s", spelling[0] == '/' ? "" : "/", spelling);
+	const char *fault = topic_path_fault(slice_str(path));
+	if (fault == NULL)
+		return path;
+	cli_fail(CLI_USAGE, "%s: %s", spelling, fault);
+	free(path);
+	return NULL;
+}
+
+/* Takes one leading global option; the number of arguments taken, 0 when there is none, negative when wrong. */
+static int take_global(struct cli *cli, int argc, char **argv)
+{
+	static const char endpoint[] = "--endpoint";
+	size_t n = sizeof(endpoint) - 1;
+	if (strcmp(argv[0], "--json") == 0) {
+		cli->json = true;
+		return 1;
+	}
+	if (strncmp(argv[0], endpoint, n) != 0 || (argv[0][n] != '\0' && argv[0][n] != '='))
+		return 0;
+	if (argv[0][n] == '=') {
+		cli->endpoint = argv[0] + n + 1;
+		return 1;
+	}
+	if (argc < 2) {
+		cli_fail(CLI_USAGE, "--endpoint needs a URL");
+		return -1;
+	}
+	cli->endpoint = argv[1];
+	return 2;
+}
+
+/* Global options may stand before and after the command's name: takes them all out of argv. */
+static int take_globals(struct cli *cli, int *argc, char **argv)
+{
+	int kept = 1;
+	bool serve = *argc > 1 && strcmp(argv[1], "serve") == 0;
+	for (int i = 1; i < *argc && !serve; ) {
+		int taken = take_global(cli, *argc - i, argv + i);
+		if (taken < 0)
+			return CLI_USAGE;
+		if (taken == 0)
+			argv[kept++] = argv[i++];
+		i += taken;
+	}
+	if (!serve)
+		*argc = kept;
+	return 0;
+}
+
+static int run_command(struct cli *cli, int argc, char **argv)
+{
+	const struct cli_command *c = command_find(argv[0]);
+	if (c == NULL)
+		return cli_fail(CLI_USAGE, "%s is no command; `pico --help` lists them", argv[0]);
+	if (c->run != cmd_serve && argc > 1 && strcmp(argv[1], "--help") == 0) {
+		printf("usage: pico %s %s\n\n%s.\n%s", c->name, c->arguments, c->summary, c->help);
+		return CLI_OK;
+	}
+	return c->run(cli, argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+	struct cli cli = { .endpoint = getenv("PICO_ENDPOINT") };
+	if (cli.endpoint == NULL || cli.endpoint[0] == '\0')
+		cli.endpoint = ENDPOINT_DEFAULT;
+	if (take_globals(&cli, &argc, argv) != 0)
+		return CLI_USAGE;
+	if (argc < 2) {
+		help(stderr);
+		return CLI_USAGE;
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+		help(stdout);
+		return CLI_OK;
+	}
+	if (strcmp(argv[1], "--version") == 0) {
+		puts("pico " PACKAGE_VERSION);
+		return CLI_OK;
+	}
+	int code = run_command(&cli, argc - 1, argv + 1);
+	cli_http_done(&cli);
+	if (fflush(stdout) != 0 || ferror(stdout))
+		code = cli_fail(CLI_FAILED, "cannot write to stdout");
+	return code;
+}
