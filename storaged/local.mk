@@ -24,7 +24,3 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/node.c storaged/node.h \
 	storaged/op.c storaged/op.h \
 	storaged/segment.h
-
-pkglibexec_PROGRAMS += storaged/storaged
-storaged_storaged_SOURCES = storaged/main.c
-storaged_storaged_LDADD = $(STORAGED_LIBS)
