@@ -24,3 +24,4 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/node.c storaged/node.h \
 	storaged/op.c storaged/op.h \
 	storaged/segment.h
+include storaged/objstore/local.mk

@@ -37,6 +37,10 @@ t_00_unit_metrics_LDADD = $(TEST_LIBS)
 check_PROGRAMS += t/00-unit-ipc
 t_00_unit_ipc_SOURCES = t/unit/ipc.c
 t_00_unit_ipc_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += t/00-unit-objstore
+t_00_unit_objstore_SOURCES = t/unit/objstore.c
+t_00_unit_objstore_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 endif
 
 # The scanner on a pipe, for t/05-json-differential.py.
