@@ -25,3 +25,4 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/op.c storaged/op.h \
 	storaged/segment.h
 include storaged/objstore/local.mk
+include storaged/engine/local.mk

@@ -41,6 +41,10 @@ t_00_unit_ipc_LDADD = $(TEST_LIBS)
 check_PROGRAMS += t/00-unit-objstore
 t_00_unit_objstore_SOURCES = t/unit/objstore.c
 t_00_unit_objstore_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += t/00-unit-page_cache
+t_00_unit_page_cache_SOURCES = t/unit/page_cache.c
+t_00_unit_page_cache_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 endif
 
 # The scanner on a pipe, for t/05-json-differential.py.
