@@ -62,5 +62,6 @@ check-programs: $(check_PROGRAMS)
 check-local: check-programs
 	$(srcdir)/t/run --build $(builddir)
 
+include t/fuzz/local.mk
 include t/sim/local.mk
 EXTRA_DIST += t/golden/ipc_hello.bin t/golden/ipc_append.bin t/golden/ipc_error.bin t/golden/ipc_release.bin
