@@ -26,3 +26,4 @@ common_libcommon_a_SOURCES = \
 	common/wire.c common/wire.h
 # What a program that links libcommon.a needs behind it.
 COMMON_LIBS = common/libcommon.a proto/libproto.a $(UV_LIBS) $(PROTOBUFC_LIBS) $(CRYPTO_LIBS) $(ISAL_LIBS) -lm -lpthread
+EXTRA_DIST += common/README

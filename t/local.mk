@@ -52,7 +52,7 @@ check_PROGRAMS += t/json-tool
 t_json_tool_SOURCES = t/json_tool.c
 t_json_tool_LDADD = $(COMMON_LIBS)
 
-EXTRA_DIST += t/run t/00-headers.t
+EXTRA_DIST += t/run t/00-headers.t t/90-layers.t t/lib/tree.py
 EXTRA_DIST += t/05-json-differential.py
 EXTRA_DIST += t/golden/record_batch_v2.py t/golden/record_batch_v2.bin
 
