@@ -19,6 +19,7 @@ common_libcommon_a_SOURCES = \
 	common/must.c common/must.h \
 	common/env.h common/env_uv.c common/env_uv.h \
 	common/pico_error.c common/pico_error.h \
+	common/program.c common/program.h \
 	common/record_batch.c common/record_batch.h \
 	common/slice.h \
 	common/topic_name.c common/topic_name.h \

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/buf.h"
+#include "common/utf8.h"
 
 #define LINE_MAX_BYTES 2048     /* of the text; the rest is cut */
 #define FORMATS_MAX 64
@@ -92,27 +93,13 @@ static void put_time(struct buf *b)
 	buf_printf(b, "%s.%03ldZ", s, t.tv_nsec / 1000000);
 }
 
-/* Bytes of the UTF-8 character at p, 0 when it is none. */
-static size_t utf8_length(const unsigned char *p)
-{
-	size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
-	for (size_t i = 1; i < n; i++) {
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-	}
-	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) ||
-	    (p[0] == 0xf4 && p[1] > 0x8f))
-		return 0;
-	return n;
-}
-
 /* One line stays one line: control bytes and what is not UTF-8 become \u00NN or \xNN. */
 static void put_escaped(struct buf *b, const char *s, size_t n, bool json)
 {
 	const unsigned char *p = (const unsigned char *)s, *end = p + n;
 	while (p < end) {
-		size_t len = utf8_length(p);
-		if (len == 0 || (size_t)(end - p) < len || *p < 0x20 || *p == 0x7f) {
+		size_t len = *p < 0x80 ? 1 : utf8_sequence(p, end);
+		if (len == 0 || *p < 0x20 || *p == 0x7f) {
 			buf_printf(b, json ? "\\u%04x" : "\\x%02x", *p);
 			p++;
 			continue;

@@ -63,6 +63,14 @@ static const struct {
 #undef HISTOGRAM
 };
 
+void metrics_reset_gauges(struct metrics_page *page)
+{
+	for (unsigned m = 0; m < METRIC_N; m++) {
+		if (strcmp(metric_rows[m].type, "gauge") == 0)
+			__atomic_store_n(&page->value[m], 0, __ATOMIC_RELAXED);
+	}
+}
+
 /* The pages to print and which of them stand for a kind: the first of each. */
 struct pages {
 	const struct metrics_page *const *page;

@@ -54,7 +54,11 @@ static inline void metric_set(enum metric m, uint64_t v)
 }
 void histogram_observe(enum histogram h, uint64_t ns);
 
-/* Prometheus text (format 0.0.4) of n pages, each with its `process="KIND"` label (NULL page: left out). */
+/* Sets every gauge of a page to 0: what its process held ended with it. Counters and histograms stay. */
+void metrics_reset_gauges(struct metrics_page *page);
+
+/* Prometheus text (format 0.0.4) of n pages, each with its `process="KIND"` label (NULL page: left out); those
+ * of one kind are added up. */
 void metrics_print(struct buf *out, const struct metrics_page *const *pages, const char *const *kinds, size_t n);
 
 #endif

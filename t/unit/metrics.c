@@ -91,6 +91,19 @@ static void test_missing_page(void **state)
 	buf_done(&out);
 }
 
+static void test_reset_gauges(void **state)
+{
+	memset(pages, 0, sizeof(pages));
+	metrics_use(&pages[0]);
+	metric_set(METRIC_WAITERS, 9);
+	metric_add(METRIC_APPENDS, 8);
+	histogram_observe(HISTOGRAM_HTTP_SECONDS, 1);
+	metrics_reset_gauges(&pages[0]);
+	assert_int_equal(pages[0].value[METRIC_WAITERS], 0);
+	assert_int_equal(pages[0].value[METRIC_APPENDS], 8);
+	assert_int_equal(pages[0].histogram[HISTOGRAM_HTTP_SECONDS].count, 1);
+}
+
 static int print_for_promtool(void)
 {
 	static const char *const kinds[] = { "worker-http", "storaged", "admin" };
@@ -112,6 +125,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_buckets), cmocka_unit_test(test_print), cmocka_unit_test(test_missing_page),
+		cmocka_unit_test(test_reset_gauges),
 	};
 	if (argc > 1 && strcmp(argv[1], "--print") == 0)
 		return print_for_promtool();

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every listening socket: bound once, before the first child, and inherited by each; they outlive workers.
+ */
+#ifndef SUPERVISOR_LISTENERS_H
+#define SUPERVISOR_LISTENERS_H
+
+#include "common/child.h"
+#include "supervisor/home.h"
+
+struct listeners {
+	struct child_listener item[CHILD_LISTENERS_MAX];        /* fd is owned; protocol "ipc" is storaged's socket */
+	unsigned n;
+	char socket_path[4200];
+	char http_address[256];         /* advertised: --http-address, else of the first pico listener; or "" */
+};
+
+/* 0 or the exit code, after one line in the log; nothing is bound then. */
+int listeners_open(struct listeners *l, const struct conf *conf, const struct home *home);
+/* The lines about listeners that are asked for and not built yet. */
+void listeners_warn(const struct conf *conf, const struct conf_origins *origins);
+/* No new connection from here on; storaged's socket stays. */
+void listeners_close_tcp(struct listeners *l);
+void listeners_close(struct listeners *l, const struct home *home);
+
+#endif
