@@ -222,7 +222,7 @@ int listeners_open(struct listeners *l, const struct conf *conf, const struct ho
 static void warn_list(const struct conf_list *list, const char *option, const char *protocol)
 {
 	for (size_t i = 0; i < list->n; i++)
-		log_info("--%s: %s is not bound: %s is not built yet", option, list->item[i], protocol);
+		log_info("--%s: %s is not bound, %s cannot be spoken yet", option, list->item[i], protocol);
 }
 
 void listeners_warn(const struct conf *conf, const struct conf_origins *origins)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Signals arrive as bytes on a descriptor of the poll loop. A terminal's SIGINT and SIGHUP go to its whole
- * process group: children ignore them, and are told by the supervisor.
+ * Signals arrive as bytes on a descriptor of the poll loop. What is sent to a whole process group (by a
+ * terminal, timeout(1), a service manager) reaches the children, too: they ignore it and are told what to do by
+ * the supervisor. SIGKILL ends one, and it is started again.
  */
 #include "supervisor/supervisor.h"
 
@@ -55,5 +56,6 @@ void signals_restore(void)
 	sigemptyset(&none);
 	signal(SIGINT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }

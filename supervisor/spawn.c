@@ -182,7 +182,7 @@ static void place_descriptors(const struct outfit *o)
 		if (from[i] >= 0)
 			dup2(from[i], i);
 	}
-	int null = open("/dev/null", O_RDONLY);
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (null >= 0)
 		dup2(null, STDIN_FILENO);
 	dup2(STDERR_FILENO, STDOUT_FILENO);

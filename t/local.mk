@@ -33,6 +33,12 @@ t_00_unit_log_LDADD = $(TEST_LIBS)
 check_PROGRAMS += t/00-unit-metrics
 t_00_unit_metrics_SOURCES = t/unit/metrics.c
 t_00_unit_metrics_LDADD = $(TEST_LIBS)
+check_PROGRAMS += t/00-unit-restart
+t_00_unit_restart_SOURCES = t/unit/restart.c supervisor/restart.c
+t_00_unit_restart_LDADD = $(TEST_LIBS)
+check_PROGRAMS += t/00-unit-address
+t_00_unit_address_SOURCES = t/unit/address.c supervisor/address.c
+t_00_unit_address_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += t/00-unit-ipc
 t_00_unit_ipc_SOURCES = t/unit/ipc.c
@@ -46,6 +52,11 @@ check_PROGRAMS += t/00-unit-page_cache
 t_00_unit_page_cache_SOURCES = t/unit/page_cache.c
 t_00_unit_page_cache_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 endif
+
+# Stands for storaged and worker-http in the supervisor's tests.
+check_PROGRAMS += t/child-probe
+t_child_probe_SOURCES = t/child_probe.c
+t_child_probe_LDADD = $(COMMON_LIBS)
 
 # The scanner on a pipe, for t/05-json-differential.py.
 check_PROGRAMS += t/json-tool
