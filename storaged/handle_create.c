@@ -245,6 +245,7 @@ static int create_propose(struct op *op, const Ipc__CreateRequest *r)
 	create.n_config = r->n_config;
 	create.config = pointer;
 	create.initial = op->initial != NULL;
+	create.reserved_allowed = r->reserved_allowed;
 	op->refs++;
 	int rc = meta_propose(op->node->meta, &command, on_created, op);
 	free(config);

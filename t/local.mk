@@ -51,6 +51,9 @@ t_00_unit_objstore_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 check_PROGRAMS += t/00-unit-page_cache
 t_00_unit_page_cache_SOURCES = t/unit/page_cache.c
 t_00_unit_page_cache_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
+check_PROGRAMS += t/00-unit-meta-log
+t_00_unit_meta_log_SOURCES = t/unit/meta_log.c t/unit/meta_world.c t/unit/meta_world.h
+t_00_unit_meta_log_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
 endif
 
 # Stands for storaged and worker-http in the supervisor's tests.

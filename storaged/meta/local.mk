@@ -1,5 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 storaged_libstoraged_a_SOURCES += \
-	storaged/meta/meta.h \
+	storaged/meta/apply.c \
+	storaged/meta/apply_topic.c \
+	storaged/meta/cluster.c storaged/meta/cluster.h \
+	storaged/meta/meta.c storaged/meta/meta.h storaged/meta/meta_priv.h \
+	storaged/meta/meta_propose.c \
+	storaged/meta/meta_snapshot.c \
+	storaged/meta/name_index.c storaged/meta/name_index.h \
+	storaged/meta/snapshot.c \
 	storaged/meta/sql_log.h \
-	storaged/meta/state.h
+	storaged/meta/sqlite.c \
+	storaged/meta/sqlite_db.c storaged/meta/sqlite_db.h \
+	storaged/meta/state.c storaged/meta/state.h storaged/meta/state_priv.h \
+	storaged/meta/topic_hash.c storaged/meta/topic_hash.h

@@ -45,7 +45,8 @@ int meta_new(struct env *env, struct sql_log *sql, struct objstore *store, struc
 /* Reads the log, InitCluster, cluster object, RegisterNode; tries again for ever while the database or the store is
  * away (meta_fault() says so). */
 void meta_start(struct meta *m);
-/* Callbacks outstanding do not run any more. */
+/* Callbacks outstanding do not run any more. The SQL log and the stores are freed before the loop turns again: what they have
+ * outstanding for this would run into freed memory. Not from inside a callback of this. */
 void meta_free(struct meta *m);
 
 /*

@@ -25,6 +25,11 @@ struct state_partition {
 	bool closed;
 };
 
+struct state_config {
+	char *name, *value;
+};
+
+/* One block of memory: strings, partitions and config stand behind it. */
 struct state_topic {
 	uint8_t id[16];
 	char *name;                     /* path */
@@ -38,7 +43,10 @@ struct state_topic {
 	uint64_t changed_idx;           /* row of the last change */
 	uint32_t n_partitions;
 	bool closed, closing, initial, created_closed, schema_validate;
+	uint16_t n_config;
 	struct state_partition *partition;
+	struct state_config *config;
+	struct state_topic *older, *newer;  /* private: in order of changed_idx */
 };
 
 enum state_session_state { SESSION_ACTIVE, SESSION_ENDED, SESSION_RECOVERED };
@@ -55,10 +63,23 @@ struct state_session {
 struct state *state_new(void);
 void state_free(struct state *s);
 
-/* Applies one row whose idx and chain the caller has checked. results: one a command, in order; free with
- * protobuf_c_message_free_unpacked. A row of a proposal already applied is skipped: -EALREADY. -EBADMSG: does
- * not decode. -EPERM: its session is not ACTIVE (every command refused). */
+/*
+ * Applies one row whose chain the caller has checked; its idx is state_idx() + 1. 0: results, one a command, in
+ * order; free with meta__result__free_unpacked(). -EALREADY: a row of a proposal already applied, skipped.
+ * -EPERM: its session is not ACTIVE, every command was refused. In both cases there are no results. -EBADMSG: does
+ * not decode; nothing changed.
+ */
 int state_apply(struct state *s, const struct sql_row *row, Meta__Result **ret_results);
+/* The same with the payload already decoded; on_command sees the state right after each command and must not
+ * change it. */
+typedef void state_command_cb(void *arg, size_t i, const Meta__Command *command, const Meta__Result__One *result);
+int state_apply_decoded(struct state *s, const struct sql_row *row, const Meta__Row *decoded,
+			state_command_cb *on_command, void *arg);
+
+/* The number of the last proposal of that session that was applied, 0 for none; and its results (as above, NULL if
+ * none are known). Only the newest session of a node is remembered; another one is -ENOENT. */
+int state_last_proposal(const struct state *s, uint32_t node, uint64_t session, uint64_t *ret_proposal,
+			Meta__Result **ret_results);
 
 uint64_t state_idx(const struct state *s);      /* of the last row applied */
 uint64_t state_chain(const struct state *s);
@@ -78,15 +99,29 @@ const struct state_topic *state_topic_by_log(const struct state *s, uint64_t log
 /* In order of name bytes: the first topic whose name is > start_after; NULL at the end. Begin with an empty slice. */
 const struct state_topic *state_topic_next(const struct state *s, struct slice start_after);
 
+/* Whether two content types are the same: text before ';', trimmed, without case. */
+bool state_media_type_equal(const char *a, const char *b);
+
 /* Sessions of a node in ascending order: the first one with number > after; NULL at the end. */
 const struct state_session *state_session_next(const struct state *s, uint32_t node, uint64_t after);
 
-/* Snapshot: entities changed after row `since`, and keys deleted since then. cb sees encoded bytes; payload
- * p == NULL: deleted. */
-void state_entities(const struct state *s, uint64_t since, void (*cb)(void *arg, const struct sql_entity *e), void *arg);
-/* Rebuilds from a snapshot. 0 or -EBADMSG. */
+/* NULL when no node of that id ever registered. */
+const Meta__NodeEntity *state_node(const struct state *s, uint32_t node);
+
+/*
+ * A snapshot in slices: begin fixes the state as it stands now; cb sees the encoded bytes of every entity changed
+ * after row `base` (payload p == NULL: deleted), valid in the callback, during begin, step, or an apply that
+ * is about to change an entity not yet encoded. step encodes at least n_min topics, and at most 255 more.
+ * Returns false when nothing is left. One at a time; end forgets it at any point.
+ */
+typedef void state_entity_cb(void *arg, const struct sql_entity *e);
+void state_snapshot_begin(struct state *s, uint64_t base, state_entity_cb *cb, void *arg);
+bool state_snapshot_step(struct state *s, size_t n_min);
+void state_snapshot_end(struct state *s);
+
+/* Rebuilds a state fresh from state_new() from a snapshot. 0 or -EBADMSG; then it can only be freed. */
 int state_load(struct state *s, uint64_t idx, const struct sql_entity *entities, size_t n);
-/* Forget deleted keys that a snapshot at idx covers. */
+/* Forgets deleted keys that a stored snapshot at idx covers. */
 void state_covered(struct state *s, uint64_t idx);
 
 /* chain = first 8 bytes, big-endian, of SHA-256(previous chain as 8 bytes big-endian ++ payload). */

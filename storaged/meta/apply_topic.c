@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The commands of topics. A create is idempotent: an existing topic with the same settings is the
+ * answer, one with other settings is a CONFLICT that names the first that differs. Whatever is refused changes
+ * nothing.
+ */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/must.h"
+#include "common/topic_name.h"
+#include "storaged/meta/state_priv.h"
+
+#define CONTENT_TYPE_MAX 1024
+#define CONFIG_MAX 256
+#define CONFIG_TEXT_MAX 4096
+
+static bool has_text(const char *text)
+{
+	return text != NULL && text[0] != '\0';
+}
+
+/* The part of a content type that is compared: before ';', trimmed. */
+static struct slice media_type(const char *content_type)
+{
+	size_t n = strcspn(content_type, ";");
+	while (n > 0 && (content_type[n - 1] == ' ' || content_type[n - 1] == '\t'))
+		n--;
+	size_t skip = strspn(content_type, " \t");
+	return skip >= n ? slice_of(content_type, 0) : slice_of(content_type + skip, n - skip);
+}
+
+bool state_media_type_equal(const char *a, const char *b)
+{
+	struct slice x = media_type(a), y = media_type(b);
+	if (x.n != y.n)
+		return false;
+	for (size_t i = 0; i < x.n; i++)
+		if (tolower(x.p[i]) != tolower(y.p[i]))
+			return false;
+	return true;
+}
+
+/* ---------------------------------------------------------------- what a create may ask for */
+
+static const char *config_fault(const Meta__CreateTopic *c)
+{
+	if (c->n_config > CONFIG_MAX)
+		return "more than 256 config entries";
+	for (size_t i = 0; i < c->n_config; i++) {
+		if (!has_text(c->config[i]->name))
+			return "a config entry has no name";
+		if (strlen(c->config[i]->name) > CONFIG_TEXT_MAX || strlen(c->config[i]->value) > CONFIG_TEXT_MAX)
+			return "a config entry is longer than 4096 bytes";
+	}
+	return NULL;
+}
+
+static const char *settings_fault(const Meta__CreateTopic *c)
+{
+	if (c->topic_id.len != 16)
+		return "a topic id has 16 bytes";
+	if (!has_text(c->content_type))
+		return "a content type is required";
+	if (strlen(c->content_type) > CONTENT_TYPE_MAX)
+		return "the content type is longer than 1024 bytes";
+	if (c->partitions > STATE_PARTITIONS_MAX)
+		return "a topic has at most 1024 partitions";
+	if (c->n_owners != 0 && c->n_owners != (c->partitions == 0 ? 1 : c->partitions))
+		return "owners names one node a partition";
+	if (c->ttl_seconds != 0 && c->expires_at_ms != 0)
+		return "a topic has a TTL or an expiry time, not both";
+	if (c->expires_at_ms < 0)
+		return "the expiry time lies before 1970";
+	if (strlen(c->schema_name) > TOPIC_PATH_MAX)
+		return "the schema name is longer than 512 bytes";
+	return config_fault(c);
+}
+
+static const char *create_fault(const struct state *s, const Meta__CreateTopic *c)
+{
+	struct slice path = slice_str(c->name);
+	const char *fault = topic_path_fault(path);
+	if (fault != NULL)
+		return fault;
+	if (topic_path_is_reserved(path) && !c->reserved_allowed)
+		return "names below /_sys, /_schemas, /_streams, /_groups, /_kafka and /__ds are reserved";
+	if (c->has_kafka_topic && has_text(c->kafka_topic) && !topic_alias_is_legal(slice_str(c->kafka_topic)))
+		return "a Kafka name is 1 to 249 of A-Z a-z 0-9 . _ - and neither . nor ..";
+	for (size_t i = 0; i < c->n_owners; i++)
+		if (state_node_find(s, c->owners[i]) == NULL)
+			return "an owner is not a node of this cluster";
+	return settings_fault(c);
+}
+
+/* ---------------------------------------------------------------- a create of what exists */
+
+static bool config_equal(const struct state_topic *t, const Meta__CreateTopic *c)
+{
+	size_t found = 0;
+	for (size_t i = 0; i < c->n_config; i++)
+		for (uint16_t k = 0; k < t->n_config; k++)
+			if (strcmp(t->config[k].name, c->config[i]->name) == 0 &&
+			    strcmp(t->config[k].value, c->config[i]->value) == 0) {
+				found++;
+				break;
+			}
+	return found == c->n_config;
+}
+
+static bool owners_equal(const struct state_topic *t, const Meta__CreateTopic *c)
+{
+	for (size_t i = 0; i < c->n_owners; i++)
+		if (i >= t->n_partitions || t->partition[i].owner != c->owners[i])
+			return false;
+	return true;
+}
+
+static const char *or_none(const char *text)
+{
+	return has_text(text) ? text : "none";
+}
+
+static bool text_equal(const char *a, const char *b)
+{
+	return strcmp(a == NULL ? "" : a, b == NULL ? "" : b) == 0;
+}
+
+/* What the request names beyond the settings every request has. */
+static void compare_named(const struct state_topic *t, const Meta__CreateTopic *c, Meta__Result__One *one)
+{
+	if (c->has_kafka_topic && !text_equal(c->kafka_topic, t->kafka_topic))
+		apply_refuse(one, PICO_CONFLICT, "%s exists with Kafka name %s, not %s", t->name,
+			     or_none(t->kafka_topic), or_none(c->kafka_topic));
+	else if (has_text(c->schema_name) && !text_equal(c->schema_name, t->schema_name))
+		apply_refuse(one, PICO_CONFLICT, "%s exists with schema %s, not %s", t->name, or_none(t->schema_name),
+			     c->schema_name);
+	else if (c->schema_validate && !t->schema_validate)
+		apply_refuse(one, PICO_CONFLICT, "%s exists without schema validation", t->name);
+	else if (c->partitions != 0 && c->partitions != t->n_partitions)
+		apply_refuse(one, PICO_CONFLICT, "%s exists with %" PRIu32 " partitions, not %" PRIu32, t->name,
+			     t->n_partitions, c->partitions);
+	else if (!config_equal(t, c))
+		apply_refuse(one, PICO_CONFLICT, "%s exists with another config", t->name);
+	else if (!owners_equal(t, c))
+		apply_refuse(one, PICO_CONFLICT, "%s exists with other owners", t->name);
+}
+
+static void compare_existing(const struct state_topic *t, const Meta__CreateTopic *c, Meta__Result__One *one)
+{
+	apply_bytes(&one->topic_id, t->id, 16);
+	if (!state_media_type_equal(t->content_type, c->content_type))
+		apply_refuse(one, PICO_CONFLICT, "%s exists with content type %s", t->name, t->content_type);
+	else if (t->ttl_seconds != c->ttl_seconds)
+		apply_refuse(one, PICO_CONFLICT, "%s exists with TTL %" PRIu64 " s, not %" PRIu64 " s (0: none)",
+			     t->name, t->ttl_seconds, c->ttl_seconds);
+	else if (t->expires_at_ms != c->expires_at_ms)
+		apply_refuse(one, PICO_CONFLICT, "%s exists with expiry %" PRId64 " ms, not %" PRId64 " ms (0: none)",
+			     t->name, t->expires_at_ms, c->expires_at_ms);
+	else if (t->created_closed != (bool)c->closed)
+		apply_refuse(one, PICO_CONFLICT, "%s was created %s", t->name, t->created_closed ? "closed" : "open");
+	else
+		compare_named(t, c, one);
+}
+
+/* ---------------------------------------------------------------- a new topic */
+
+/* The alias it gets: explicit, derived when legal and free, or none. False: refused. */
+static bool choose_alias(const struct state *s, const Meta__CreateTopic *c, char ret_alias[TOPIC_ALIAS_MAX + 1],
+			 Meta__Result__One *one)
+{
+	ret_alias[0] = '\0';
+	if (!c->has_kafka_topic) {
+		size_t n = topic_alias_derive(slice_str(c->name), ret_alias);
+		if (n == 0 || state_topic_by_alias(s, slice_of(ret_alias, n)) != NULL)
+			ret_alias[0] = '\0';
+		return true;
+	}
+	if (!has_text(c->kafka_topic))
+		return true;
+	const struct state_topic *holder = state_topic_by_alias(s, slice_str(c->kafka_topic));
+	if (holder != NULL) {
+		apply_refuse(one, PICO_CONFLICT, "Kafka name %s belongs to %s", c->kafka_topic, holder->name);
+		return false;
+	}
+	snprintf(ret_alias, TOPIC_ALIAS_MAX + 1, "%s", c->kafka_topic);
+	return true;
+}
+
+/* The node with the lowest logs/slots, ties to the lowest id; extra counts logs given in this command. NULL: none
+ * takes any. */
+static struct state_node *place(struct state *s, const uint32_t *extra)
+{
+	struct state_node *best = NULL;
+	uint64_t best_logs = 0;
+	for (size_t i = 0; i < s->n_nodes; i++) {
+		struct state_node *n = &s->node[i];
+		const struct session_entry *e = state_session_find(s, n->e->node, n->e->session);
+		uint64_t logs = n->n_logs + extra[i];
+		if (n->e->slots == 0 || e == NULL || e->s.state != SESSION_ACTIVE)
+			continue;
+		if (best == NULL || logs * best->e->slots < best_logs * n->e->slots) {
+			best = n;
+			best_logs = logs;
+		}
+	}
+	return best;
+}
+
+static bool choose_owners(struct state *s, const struct sql_row *row, const Meta__CreateTopic *c,
+			  Meta__PartitionEntity *partition, size_t n)
+{
+	uint32_t *extra = must_calloc(s->n_nodes, sizeof(*extra));
+	bool found = true;
+	for (size_t i = 0; i < n && found; i++) {
+		struct state_node *owner;
+		if (c->n_owners != 0)
+			owner = state_node_find(s, c->owners[i]);
+		else if (i == 0 && c->initial)
+			owner = state_node_find(s, row->node);
+		else
+			owner = place(s, extra);
+		found = owner != NULL;
+		if (found) {
+			partition[i].owner = owner->e->node;
+			extra[owner - s->node]++;
+		}
+	}
+	free(extra);
+	return found;
+}
+
+static void fill_entity(struct state *s, const Meta__CreateTopic *c, char *alias, Meta__TopicEntity *e)
+{
+	e->topic_id = c->topic_id;
+	e->name = c->name;
+	e->content_type = c->content_type;
+	e->kafka_topic = alias;
+	e->closed = e->created_closed = c->closed;
+	e->settings_version = 1;
+	e->created_ms = s->clock_ms;
+	e->ttl_seconds = c->ttl_seconds;
+	e->expires_at_ms = c->expires_at_ms;
+	e->schema_name = c->schema_name;
+	e->schema_validate = c->schema_validate;
+	e->n_config = c->n_config;
+	e->config = c->config;
+	e->initial = c->initial;
+}
+
+static void create(struct state *s, const struct sql_row *row, const Meta__CreateTopic *c, char *alias,
+		   Meta__Result__One *one)
+{
+	size_t n = c->partitions == 0 ? 1 : c->partitions;
+	Meta__PartitionEntity *partition = must_calloc(n, sizeof(*partition));
+	Meta__PartitionEntity **pointer = must_calloc(n, sizeof(*pointer));
+	for (size_t i = 0; i < n; i++) {
+		meta__partition_entity__init(&partition[i]);
+		pointer[i] = &partition[i];
+		partition[i].log_id = s->next_log_id + i;
+		/* First records are still to come; the log closes behind them. */
+		partition[i].closed = c->closed && !(c->initial && i == 0);
+	}
+	if (!choose_owners(s, row, c, partition, n)) {
+		apply_refuse(one, PICO_UNAVAILABLE, "no node takes new logs: every node has 0 slots or is down");
+	} else {
+		Meta__TopicEntity e = META__TOPIC_ENTITY__INIT;
+		fill_entity(s, c, alias, &e);
+		e.n_partitions = n;
+		e.partitions = pointer;
+		state_topic_add(s, &e, row->idx);
+		s->next_log_id += n;
+		apply_bytes(&one->topic_id, c->topic_id.data, 16);
+		one->created = true;
+	}
+	free(partition);
+	free(pointer);
+}
+
+void apply_create_topic(struct state *s, const struct sql_row *row, const Meta__Command *command,
+			Meta__Result__One *one)
+{
+	const Meta__CreateTopic *c = command->create_topic;
+	const char *fault = create_fault(s, c);
+	if (fault != NULL) {
+		apply_refuse(one, PICO_BAD_REQUEST, "%s", fault);
+		return;
+	}
+	const struct state_topic *old = state_topic_by_name(s, slice_str(c->name));
+	char alias[TOPIC_ALIAS_MAX + 1];
+	if (old != NULL)
+		compare_existing(old, c, one);
+	else if (state_topic_by_id(s, c->topic_id.data) != NULL)
+		apply_refuse(one, PICO_CONFLICT, "the topic id is taken");
+	else if (choose_alias(s, c, alias, one))
+		create(s, row, c, alias, one);
+}
+
+/* ---------------------------------------------------------------- close, delete */
+
+static struct state_topic *named_topic(struct state *s, const ProtobufCBinaryData *id, Meta__Result__One *one)
+{
+	struct state_topic *t = id->len == 16 ? topic_hash_find(&s->by_id, id->data) : NULL;
+	if (t == NULL)
+		apply_refuse(one, PICO_NOT_FOUND, "no topic has that id");
+	else
+		apply_bytes(&one->topic_id, t->id, 16);
+	return t;
+}
+
+static bool all_closed(const struct state_topic *t)
+{
+	for (uint32_t i = 0; i < t->n_partitions; i++)
+		if (!t->partition[i].closed)
+			return false;
+	return true;
+}
+
+void apply_close_topic(struct state *s, const struct sql_row *row, const Meta__Command *command,
+		       Meta__Result__One *one)
+{
+	const Meta__CloseTopic *c = command->close_topic;
+	struct state_topic *t = named_topic(s, &c->topic_id, one);
+	if (t == NULL)
+		return;
+	if (c->begin) {
+		state_topic_touch(s, t, row->idx);
+		t->closing = !t->closed;
+	} else if (c->partition >= t->n_partitions) {
+		apply_refuse(one, PICO_BAD_REQUEST, "%s has %" PRIu32 " partitions", t->name, t->n_partitions);
+	} else if (t->partition[c->partition].owner != row->node) {
+		apply_refuse(one, PICO_NOT_OWNER, "node %" PRIu32 " owns partition %" PRIu32 " of %s",
+			     t->partition[c->partition].owner, c->partition, t->name);
+	} else if (!t->partition[c->partition].closed) {
+		state_topic_touch(s, t, row->idx);
+		t->partition[c->partition].closed = true;
+		t->closed = t->closed || all_closed(t);
+		t->closing = t->closing && !t->closed;
+	}
+}
+
+void apply_delete_topic(struct state *s, const struct sql_row *row, const Meta__Command *command,
+			Meta__Result__One *one)
+{
+	struct state_topic *t = named_topic(s, &command->delete_topic->topic_id, one);
+	if (t != NULL)
+		state_topic_drop(s, t, row->idx);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See the header. The object is only ever put with if-absent: whoever finds another uuid there stops,
+ * so a new database never runs on an old prefix and two clusters never share one.
+ */
+#include "storaged/meta/cluster.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/must.h"
+#include "proto/meta.pb-c.h"
+#include "storaged/meta/state.h"
+
+static void check_store(struct cluster_check *c);
+
+size_t cluster_object_encode(const uint8_t uuid[16], uint8_t ret[64])
+{
+	Meta__ClusterObject o = META__CLUSTER_OBJECT__INIT;
+	o.uuid.data = (uint8_t *)uuid;
+	o.uuid.len = 16;
+	o.format = STATE_FORMAT;
+	must(meta__cluster_object__get_packed_size(&o) <= 64);
+	return meta__cluster_object__pack(&o, ret);
+}
+
+static void print_uuid(const uint8_t uuid[16], char ret[33])
+{
+	for (int i = 0; i < 16; i++)
+		snprintf(ret + 2 * i, 3, "%02x", uuid[i]);
+}
+
+static void refuse(struct cluster_check *c, const char *text)
+{
+	c->cb(c->arg, CLUSTER_REFUSED, text);
+}
+
+static void away(struct cluster_check *c, struct obj_result result)
+{
+	char text[CLUSTER_TEXT_MAX];
+	snprintf(text, sizeof(text), "%s: cluster: %s: %s", c->store[c->at]->url, result.what == NULL ? "" : result.what,
+		 strerror(-result.err));
+	c->cb(c->arg, CLUSTER_AWAY, text);
+}
+
+static void next_store(struct cluster_check *c)
+{
+	c->at++;
+	if (c->at < 2 && c->store[c->at] != NULL)
+		check_store(c);
+	else
+		c->cb(c->arg, CLUSTER_AGREES, "");
+}
+
+static void compare(struct cluster_check *c, const Meta__ClusterObject *o)
+{
+	char text[CLUSTER_TEXT_MAX], ours[33], theirs[33];
+	const char *url = c->store[c->at]->url;
+	if (o->uuid.len == 16 && memcmp(o->uuid.data, c->uuid, 16) == 0) {
+		next_store(c);
+		return;
+	}
+	print_uuid(c->uuid, ours);
+	if (o->uuid.len == 16)
+		print_uuid(o->uuid.data, theirs);
+	else
+		snprintf(theirs, sizeof(theirs), "(unreadable)");
+	snprintf(text, sizeof(text),
+		 "database %s is of cluster %s, storage %s of cluster %s: they do not belong together. Start with the "
+		 "database and the storage of one cluster, or give a new cluster an empty storage prefix",
+		 c->database, ours, url, theirs);
+	refuse(c, text);
+}
+
+static void on_got(void *arg, struct obj_result result, struct slice data, uint64_t size)
+{
+	struct cluster_check *c = arg;
+	char text[CLUSTER_TEXT_MAX];
+	const char *url = c->store[c->at]->url;
+	if (result.outcome == OUTCOME_NOT_APPLIED && result.err == -ENOENT && !c->put) {
+		snprintf(text, sizeof(text),
+			 "database %s has been used, but storage %s holds no cluster object: the storage URL is wrong, or "
+			 "the storage was emptied. Give the storage this database belongs to, or begin with a new database",
+			 c->database, url);
+		refuse(c, text);
+		return;
+	}
+	if (result.outcome != OUTCOME_OK) {
+		away(c, result);
+		return;
+	}
+	Meta__ClusterObject *o = meta__cluster_object__unpack(NULL, data.n, data.p);
+	if (o == NULL) {
+		snprintf(text, sizeof(text), "the object \"cluster\" in storage %s is not readable; database %s", url,
+			 c->database);
+		refuse(c, text);
+		return;
+	}
+	if (o->format > STATE_FORMAT) {
+		snprintf(text, sizeof(text),
+			 "storage %s (database %s) has FORMAT %u, this release reads up to %u: start a newer release", url,
+			 c->database, o->format, STATE_FORMAT);
+		refuse(c, text);
+	} else {
+		compare(c, o);
+	}
+	meta__cluster_object__free_unpacked(o, NULL);
+}
+
+static void on_put(void *arg, struct obj_result result)
+{
+	struct cluster_check *c = arg;
+	if (result.outcome == OUTCOME_OK)
+		next_store(c);
+	else if (result.outcome == OUTCOME_NOT_APPLIED && result.err == -EEXIST)
+		objstore_get(c->store[c->at], "cluster", 0, 0, on_got, c);
+	else
+		away(c, result);
+}
+
+static void check_store(struct cluster_check *c)
+{
+	if (!c->put) {
+		objstore_get(c->store[c->at], "cluster", 0, 0, on_got, c);
+		return;
+	}
+	c->object_len = cluster_object_encode(c->uuid, c->object);
+	struct iovec iov = { .iov_base = c->object, .iov_len = c->object_len };
+	objstore_put(c->store[c->at], "cluster", &iov, 1, true, on_put, c);
+}
+
+void cluster_check_start(struct cluster_check *c)
+{
+	must(c->store[0] != NULL);
+	c->at = 0;
+	check_store(c);
+}

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The entities and their indexes. Every topic stands in all of them or in none: by id, by name, by log
+ * id, by alias where it has one, and in the list by last change.
+ */
+#include "storaged/meta/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/must.h"
+#include "storaged/meta/state_priv.h"
+
+static const char *topic_name(const struct state_topic *t)
+{
+	return t->name;
+}
+
+static const char *topic_alias(const struct state_topic *t)
+{
+	return t->kafka_topic;
+}
+
+struct state *state_new(void)
+{
+	struct state *s = must_calloc(1, sizeof(*s));
+	s->next_log_id = 1;
+	name_index_init(&s->by_name, topic_name);
+	name_index_init(&s->by_alias, topic_alias);
+	return s;
+}
+
+void state_free(struct state *s)
+{
+	if (s == NULL)
+		return;
+	for (struct state_topic *t = s->oldest, *newer; t != NULL; t = newer) {
+		newer = t->newer;
+		free(t);
+	}
+	for (size_t i = 0; i < s->n_nodes; i++)
+		meta__node_entity__free_unpacked(s->node[i].e, NULL);
+	topic_hash_done(&s->by_id);
+	log_index_done(&s->by_log);
+	name_index_done(&s->by_name);
+	name_index_done(&s->by_alias);
+	free(s->node);
+	free(s->session);
+	free(s->deleted);
+	free(s->cluster_id);
+	free(s);
+}
+
+/* ---------------------------------------------------------------- nodes and sessions */
+
+struct state_node *state_node_find(const struct state *s, uint32_t node)
+{
+	for (size_t i = 0; i < s->n_nodes; i++)
+		if (s->node[i].e->node == node)
+			return &s->node[i];
+	return NULL;
+}
+
+static Meta__NodeEntity *node_copy(const Meta__NodeEntity *e)
+{
+	size_t n = meta__node_entity__get_packed_size(e);
+	uint8_t *bytes = must_calloc(1, n + 1);
+	meta__node_entity__pack(e, bytes);
+	Meta__NodeEntity *copy = meta__node_entity__unpack(NULL, n, bytes);
+	must(copy != NULL);
+	free(bytes);
+	return copy;
+}
+
+struct state_node *state_node_put(struct state *s, const Meta__NodeEntity *e, uint64_t idx)
+{
+	Meta__NodeEntity *copy = node_copy(e);
+	struct state_node *n = state_node_find(s, e->node);
+	if (n != NULL) {
+		meta__node_entity__free_unpacked(n->e, NULL);
+	} else {
+		s->node = must_realloc(s->node, (s->n_nodes + 1) * sizeof(s->node[0]));
+		size_t i = s->n_nodes++;
+		for (; i > 0 && s->node[i - 1].e->node > e->node; i--)
+			s->node[i] = s->node[i - 1];
+		n = &s->node[i];
+		n->n_logs = 0;
+	}
+	n->e = copy;
+	n->changed_idx = idx;
+	return n;
+}
+
+/* The first entry with (node, session) >= the given one. */
+static size_t session_place(const struct state *s, uint32_t node, uint64_t session)
+{
+	size_t low = 0, high = s->n_sessions;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct state_session *e = &s->session[middle].s;
+		if (e->node < node || (e->node == node && e->session < session))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+struct session_entry *state_session_find(const struct state *s, uint32_t node, uint64_t session)
+{
+	size_t i = session_place(s, node, session);
+	if (i == s->n_sessions || s->session[i].s.node != node || s->session[i].s.session != session)
+		return NULL;
+	return &s->session[i];
+}
+
+struct session_entry *state_session_put(struct state *s, const struct state_session *entry, uint64_t idx)
+{
+	size_t i = session_place(s, entry->node, entry->session);
+	if (state_session_find(s, entry->node, entry->session) == NULL) {
+		s->session = must_realloc(s->session, (s->n_sessions + 1) * sizeof(s->session[0]));
+		memmove(&s->session[i + 1], &s->session[i], (s->n_sessions - i) * sizeof(s->session[0]));
+		s->n_sessions++;
+	}
+	s->session[i] = (struct session_entry){ .s = *entry, .changed_idx = idx };
+	return &s->session[i];
+}
+
+const struct state_session *state_session_next(const struct state *s, uint32_t node, uint64_t after)
+{
+	if (after == UINT64_MAX)
+		return NULL;
+	size_t i = session_place(s, node, after + 1);
+	return i < s->n_sessions && s->session[i].s.node == node ? &s->session[i].s : NULL;
+}
+
+const Meta__NodeEntity *state_node(const struct state *s, uint32_t node)
+{
+	const struct state_node *n = state_node_find(s, node);
+	return n == NULL ? NULL : n->e;
+}
+
+/* ---------------------------------------------------------------- topics */
+
+static void list_append(struct state *s, struct state_topic *t, uint64_t idx)
+{
+	must(s->newest == NULL || s->newest->changed_idx <= idx);
+	t->changed_idx = idx;
+	t->older = s->newest;
+	t->newer = NULL;
+	if (s->newest != NULL)
+		s->newest->newer = t;
+	else
+		s->oldest = t;
+	s->newest = t;
+}
+
+static void list_remove(struct state *s, struct state_topic *t)
+{
+	if (t->older != NULL)
+		t->older->newer = t->newer;
+	else
+		s->oldest = t->newer;
+	if (t->newer != NULL)
+		t->newer->older = t->older;
+	else
+		s->newest = t->older;
+}
+
+static bool has_text(const char *text)
+{
+	return text != NULL && text[0] != '\0';
+}
+
+/* Moves text behind the topic's structures; p is where it may stand. */
+static char *place_text(char **p, const char *text)
+{
+	char *at = *p;
+	*p = stpcpy(at, text) + 1;
+	return at;
+}
+
+static size_t topic_text_size(const Meta__TopicEntity *e)
+{
+	size_t n = strlen(e->name) + strlen(e->content_type) + 2;
+	if (has_text(e->kafka_topic))
+		n += strlen(e->kafka_topic) + 1;
+	if (has_text(e->schema_name))
+		n += strlen(e->schema_name) + 1;
+	for (size_t i = 0; i < e->n_config; i++)
+		n += strlen(e->config[i]->name) + strlen(e->config[i]->value) + 2;
+	return n;
+}
+
+static void topic_place(struct state_topic *t, const Meta__TopicEntity *e)
+{
+	t->partition = (struct state_partition *)(t + 1);
+	t->config = (struct state_config *)(t->partition + e->n_partitions);
+	char *p = (char *)(t->config + e->n_config);
+	t->name = place_text(&p, e->name);
+	t->content_type = place_text(&p, e->content_type);
+	if (has_text(e->kafka_topic))
+		t->kafka_topic = strcmp(e->kafka_topic, e->name + 1) == 0 ? t->name + 1 : place_text(&p, e->kafka_topic);
+	if (has_text(e->schema_name))
+		t->schema_name = place_text(&p, e->schema_name);
+	for (size_t i = 0; i < e->n_config; i++) {
+		t->config[i].name = place_text(&p, e->config[i]->name);
+		t->config[i].value = place_text(&p, e->config[i]->value);
+	}
+}
+
+static struct state_topic *topic_new(const Meta__TopicEntity *e)
+{
+	must(e->topic_id.len == 16 && e->n_partitions > 0 && e->n_config <= UINT16_MAX);
+	struct state_topic *t = must_calloc(1, sizeof(*t) + e->n_partitions * sizeof(t->partition[0]) +
+						   e->n_config * sizeof(t->config[0]) + topic_text_size(e));
+	topic_place(t, e);
+	memcpy(t->id, e->topic_id.data, 16);
+	t->settings_version = e->settings_version;
+	t->created_ms = e->created_ms;
+	t->ttl_seconds = e->ttl_seconds;
+	t->expires_at_ms = e->expires_at_ms;
+	t->n_partitions = (uint32_t)e->n_partitions;
+	t->n_config = (uint16_t)e->n_config;
+	t->closed = e->closed;
+	t->closing = e->closing;
+	t->initial = e->initial;
+	t->created_closed = e->created_closed;
+	t->schema_validate = e->schema_validate;
+	for (size_t i = 0; i < e->n_partitions; i++) {
+		const Meta__PartitionEntity *p = e->partitions[i];
+		t->partition[i] = (struct state_partition){
+			.log_id = p->log_id, .start = p->start, .owner = p->owner, .epoch = p->epoch, .closed = p->closed,
+		};
+	}
+	return t;
+}
+
+static void count_logs(struct state *s, const struct state_topic *t, int64_t step)
+{
+	for (uint32_t i = 0; i < t->n_partitions; i++) {
+		struct state_node *n = state_node_find(s, t->partition[i].owner);
+		if (n != NULL)
+			n->n_logs = (uint64_t)((int64_t)n->n_logs + step);
+	}
+}
+
+struct state_topic *state_topic_add(struct state *s, const Meta__TopicEntity *e, uint64_t idx)
+{
+	struct state_topic *t = topic_new(e);
+	topic_hash_add(&s->by_id, t);
+	name_index_add(&s->by_name, t);
+	if (t->kafka_topic != NULL)
+		name_index_add(&s->by_alias, t);
+	for (uint32_t i = 0; i < t->n_partitions; i++)
+		log_index_add(&s->by_log, t->partition[i].log_id, t);
+	count_logs(s, t, 1);
+	list_append(s, t, idx);
+	return t;
+}
+
+static void remember_deleted(struct state *s, const uint8_t id[16], uint64_t idx)
+{
+	if (s->n_deleted == s->deleted_capacity) {
+		s->deleted_capacity = s->deleted_capacity == 0 ? 16 : 2 * s->deleted_capacity;
+		s->deleted = must_realloc(s->deleted, s->deleted_capacity * sizeof(s->deleted[0]));
+	}
+	struct state_deleted *d = &s->deleted[s->n_deleted++];
+	d->idx = idx;
+	memcpy(d->topic_id, id, 16);
+}
+
+void state_topic_drop(struct state *s, struct state_topic *t, uint64_t idx)
+{
+	snapshot_save(s, t);
+	remember_deleted(s, t->id, idx);
+	count_logs(s, t, -1);
+	for (uint32_t i = 0; i < t->n_partitions; i++)
+		log_index_remove(&s->by_log, t->partition[i].log_id);
+	if (t->kafka_topic != NULL)
+		name_index_remove(&s->by_alias, t);
+	name_index_remove(&s->by_name, t);
+	topic_hash_remove(&s->by_id, t);
+	list_remove(s, t);
+	free(t);
+}
+
+void state_topic_touch(struct state *s, struct state_topic *t, uint64_t idx)
+{
+	snapshot_save(s, t);
+	list_remove(s, t);
+	list_append(s, t, idx);
+}
+
+const struct state_topic *state_topic_by_id(const struct state *s, const uint8_t id[16])
+{
+	return topic_hash_find(&s->by_id, id);
+}
+
+const struct state_topic *state_topic_by_name(const struct state *s, struct slice path)
+{
+	return name_index_find(&s->by_name, path);
+}
+
+const struct state_topic *state_topic_by_alias(const struct state *s, struct slice alias)
+{
+	return name_index_find(&s->by_alias, alias);
+}
+
+const struct state_topic *state_topic_find(const struct state *s, struct slice spelling)
+{
+	uint8_t path[513] = "/";
+	if (spelling.n == 0 || spelling.n >= sizeof(path))
+		return NULL;
+	if (spelling.p[0] == '/')
+		return state_topic_by_name(s, spelling);
+	const struct state_topic *t = state_topic_by_alias(s, spelling);
+	if (t != NULL)
+		return t;
+	memcpy(path + 1, spelling.p, spelling.n);
+	return state_topic_by_name(s, slice_of(path, spelling.n + 1));
+}
+
+const struct state_topic *state_topic_by_log(const struct state *s, uint64_t log_id, uint32_t *ret_partition)
+{
+	const struct state_topic *t = log_index_find(&s->by_log, log_id);
+	if (t == NULL)
+		return NULL;
+	/* A topic's log ids follow each other as far as they were made together. */
+	uint64_t i = log_id - t->partition[0].log_id;
+	if (i >= t->n_partitions || t->partition[i].log_id != log_id)
+		for (i = 0; i < t->n_partitions && t->partition[i].log_id != log_id; i++)
+			;
+	must(i < t->n_partitions);
+	*ret_partition = (uint32_t)i;
+	return t;
+}
+
+const struct state_topic *state_topic_next(const struct state *s, struct slice start_after)
+{
+	return name_index_next(&s->by_name, start_after);
+}
+
+/* ---------------------------------------------------------------- small facts */
+
+uint64_t state_idx(const struct state *s)
+{
+	return s->idx;
+}
+
+uint64_t state_chain(const struct state *s)
+{
+	return s->chain;
+}
+
+int64_t state_clock_ms(const struct state *s)
+{
+	return s->clock_ms;
+}
+
+const uint8_t *state_cluster_uuid(const struct state *s)
+{
+	return s->has_uuid ? s->uuid : NULL;
+}
+
+uint32_t state_format(const struct state *s)
+{
+	return s->format;
+}
+
+size_t state_n_topics(const struct state *s)
+{
+	return s->by_name.n;
+}
+
+bool state_was_registered(const struct state *s)
+{
+	return s->n_nodes > 0;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The inside of the state, for state.c, apply.c, apply_topic.c and snapshot.c alone. Whoever changes an
+ * entity calls its touch function first: that keeps changed_idx and, while a snapshot is being encoded, saves
+ * the entity as it was.
+ */
+#ifndef STORAGED_META_STATE_PRIV_H
+#define STORAGED_META_STATE_PRIV_H
+
+#include "storaged/meta/name_index.h"
+#include "storaged/meta/state.h"
+#include "storaged/meta/topic_hash.h"
+
+#define STATE_PARTITIONS_MAX 1024
+
+struct state_node {
+	Meta__NodeEntity *e;            /* owned */
+	uint64_t changed_idx;
+	uint64_t n_logs;                /* owned by it now; counted, not stored */
+};
+
+struct session_entry {
+	struct state_session s;
+	uint64_t changed_idx;
+};
+
+struct state_deleted {
+	uint64_t idx;
+	uint8_t topic_id[16];
+};
+
+/* A snapshot being encoded: entities changed in (base, idx]. */
+struct snapshot_cursor {
+	bool active;
+	uint64_t base, idx;
+	struct state_topic *next;       /* the oldest one not yet encoded; NULL: none */
+	state_entity_cb *cb;
+	void *arg;
+};
+
+struct state {
+	uint64_t idx;
+	uint64_t chain;
+	int64_t clock_ms;
+	bool has_uuid;
+	uint8_t uuid[16];
+	uint32_t format;
+	char *cluster_id;               /* owned; NULL before InitCluster */
+	uint64_t next_log_id;
+
+	struct state_node *node;        /* owned, ascending */
+	size_t n_nodes;
+	struct session_entry *session;  /* owned, ascending by (node, session) */
+	size_t n_sessions;
+
+	struct topic_hash by_id;
+	struct log_index by_log;
+	struct name_index by_name, by_alias;
+	struct state_topic *oldest, *newest;    /* by changed_idx */
+
+	struct state_deleted *deleted;  /* owned, in order of idx */
+	size_t n_deleted, deleted_capacity;
+	struct snapshot_cursor cursor;
+};
+
+/* NULL when it is not there. Pointers hold until a node or session is added. */
+struct state_node *state_node_find(const struct state *s, uint32_t node);
+struct session_entry *state_session_find(const struct state *s, uint32_t node, uint64_t session);
+/* e is copied. The node may be there already: replaced. */
+struct state_node *state_node_put(struct state *s, const Meta__NodeEntity *e, uint64_t idx);
+struct session_entry *state_session_put(struct state *s, const struct state_session *entry, uint64_t idx);
+
+/* Makes the topic and enters it everywhere; its names, id and log ids are free, its sizes within bounds. */
+struct state_topic *state_topic_add(struct state *s, const Meta__TopicEntity *e, uint64_t idx);
+/* Forgets it; the key is kept for the next snapshot. */
+void state_topic_drop(struct state *s, struct state_topic *t, uint64_t idx);
+/* Before each change. */
+void state_topic_touch(struct state *s, struct state_topic *t, uint64_t idx);
+
+/* snapshot.c: t is about to change: encode it if a running snapshot still wants it. */
+void snapshot_save(struct state *s, struct state_topic *t);
+/* apply_topic.c */
+void apply_create_topic(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
+void apply_close_topic(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
+void apply_delete_topic(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
+/* apply.c */
+void apply_refuse(Meta__Result__One *one, enum pico_error_kind kind, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+void apply_bytes(ProtobufCBinaryData *ret, const void *p, size_t n);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Topics by id, and topics by log id, in few bytes a topic: an open-addressed table of pointers (ids are
+ * random, so their first bytes are the hash), and pages of pointers (log ids come from a counter).
+ */
+#ifndef STORAGED_META_TOPIC_HASH_H
+#define STORAGED_META_TOPIC_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct state_topic;
+
+struct topic_hash {
+	struct state_topic **slot;      /* owned; NULL: free */
+	size_t n_slots;                 /* a power of two */
+	size_t n;
+};
+
+void topic_hash_done(struct topic_hash *h);
+struct state_topic *topic_hash_find(const struct topic_hash *h, const uint8_t id[16]);
+/* No topic of that id is in it. */
+void topic_hash_add(struct topic_hash *h, struct state_topic *t);
+/* t is in it. */
+void topic_hash_remove(struct topic_hash *h, const struct state_topic *t);
+
+struct log_page;
+
+struct log_index {
+	struct log_page **page;         /* owned; NULL: no log of it is left */
+	size_t n_pages;
+};
+
+void log_index_done(struct log_index *x);
+struct state_topic *log_index_find(const struct log_index *x, uint64_t log_id);
+/* The log has no topic yet; log_id < LOG_ID_MAX. */
+void log_index_add(struct log_index *x, uint64_t log_id, struct state_topic *t);
+/* The log has one. */
+void log_index_remove(struct log_index *x, uint64_t log_id);
+
+/* A bound for what a broken snapshot may say; never reached by counting. */
+#define LOG_ID_MAX (UINT64_C(1) << 36)
+
+#endif

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See the header.
+ */
+#include "t/unit/meta_world.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/must.h"
+
+/* ---------------------------------------------------------------- the store */
+
+struct mem_op {
+	struct mem_op *next;
+	struct env_timer timer;
+	struct mem_store *store;
+	obj_done_cb *put;
+	obj_get_cb *get;
+	void *arg;
+	struct obj_result result;
+};
+
+static void mem_op_free(struct mem_op *op)
+{
+	struct mem_op **p = &op->store->ops;
+	while (*p != op)
+		p = &(*p)->next;
+	*p = op->next;
+	free(op);
+}
+
+static void mem_fire(void *arg)
+{
+	struct mem_op op = *(struct mem_op *)arg;
+	mem_op_free(arg);
+	const struct mem_object *o = &op.store->cluster;
+	if (op.put != NULL)
+		op.put(op.arg, op.result);
+	else if (op.result.outcome == OUTCOME_OK)
+		op.get(op.arg, op.result, slice_of(o->bytes, o->n), o->n);
+	else
+		op.get(op.arg, op.result, slice_of(NULL, 0), 0);
+}
+
+static struct mem_op *mem_op_new(struct mem_store *s, void *arg, struct obj_result result)
+{
+	struct mem_op *op = must_calloc(1, sizeof(*op));
+	op->next = s->ops;
+	s->ops = op;
+	op->store = s;
+	op->arg = arg;
+	op->result = result;
+	op->result.what = "cluster";
+	op->timer = (struct env_timer){ .on_fire = mem_fire, .arg = op };
+	env_timer_start(s->env, &op->timer, env_now_ms(s->env) + 1);
+	return op;
+}
+
+static void mem_put(struct objstore *base, const char *key, const struct iovec *iov, int n_iov, bool if_absent,
+		    obj_done_cb *cb, void *arg)
+{
+	struct mem_store *s = (struct mem_store *)base;
+	struct obj_result r = { .outcome = s->put_outcome };
+	must(strcmp(key, "cluster") == 0 && if_absent && n_iov == 1 && iov->iov_len <= sizeof(s->cluster.bytes));
+	s->n_put++;
+	if (s->put_err != 0) {
+		r = (struct obj_result){ .outcome = OUTCOME_NOT_APPLIED, .err = s->put_err };
+	} else if (s->cluster.there) {
+		r = (struct obj_result){ .outcome = OUTCOME_NOT_APPLIED, .err = -EEXIST };
+	} else {
+		memcpy(s->cluster.bytes, iov->iov_base, iov->iov_len);
+		s->cluster.n = iov->iov_len;
+		s->cluster.there = true;
+	}
+	s->put_outcome = OUTCOME_OK;
+	mem_op_new(s, arg, r)->put = cb;
+}
+
+static void mem_get(struct objstore *base, const char *key, uint64_t offset, uint64_t length, obj_get_cb *cb, void *arg)
+{
+	struct mem_store *s = (struct mem_store *)base;
+	struct obj_result r = { .outcome = OUTCOME_OK };
+	must(strcmp(key, "cluster") == 0 && offset == 0 && length == 0);
+	s->n_get++;
+	if (s->get_err != 0)
+		r = (struct obj_result){ .outcome = OUTCOME_NOT_APPLIED, .err = s->get_err };
+	else if (!s->cluster.there)
+		r = (struct obj_result){ .outcome = OUTCOME_NOT_APPLIED, .err = -ENOENT };
+	mem_op_new(s, arg, r)->get = cb;
+}
+
+static void mem_forget(struct mem_store *s)
+{
+	while (s->ops != NULL) {
+		env_timer_stop(s->env, &s->ops->timer);
+		mem_op_free(s->ops);
+	}
+}
+
+static const struct objstore_ops mem_ops = { .put = mem_put, .get = mem_get };
+
+static void mem_init(struct mem_store *s, struct env *env, const char *url)
+{
+	*s = (struct mem_store){ .base = { .ops = &mem_ops, .url = url }, .env = env };
+}
+
+/* ---------------------------------------------------------------- the database's faults */
+
+struct faulty_op {
+	struct faulty_sql *sql;
+	struct env_timer timer;
+	struct env *env;
+	sql_done_cb *done;
+	sql_rows_cb *rows;
+	void *arg;
+	enum outcome outcome;           /* told instead of the real one */
+	struct sql_row row;             /* LATE: owned payload */
+	bool freed;
+};
+
+static void on_lost(void *arg, struct sql_result result)
+{
+	struct faulty_op *op = arg;
+	sql_done_cb *cb = op->done;
+	void *cb_arg = op->arg;
+	free(op);
+	cb(cb_arg, (struct sql_result){ .outcome = OUTCOME_UNKNOWN, .err = -ECONNRESET, .text = "answer lost" });
+}
+
+static void on_told(void *arg)
+{
+	struct faulty_op op = *(struct faulty_op *)arg;
+	free(arg);
+	struct sql_result r = { .outcome = op.outcome, .err = -EIO, .text = "/meta.db: disk I/O error" };
+	if (op.done != NULL)
+		op.done(op.arg, r);
+	else
+		op.rows(op.arg, r, NULL, 0, 0, 0);
+}
+
+static struct env *faulty_env;          /* of the one world there is at a time */
+
+static struct faulty_op *op_new(struct faulty_sql *s, sql_done_cb *done, void *arg)
+{
+	struct faulty_op *op = must_calloc(1, sizeof(*op));
+	op->sql = s;
+	op->done = done;
+	op->arg = arg;
+	op->timer = (struct env_timer){ .on_fire = on_told, .arg = op };
+	return op;
+}
+
+static void tell(struct faulty_op *op, enum outcome outcome)
+{
+	op->outcome = outcome;
+	env_timer_start(faulty_env, &op->timer, env_now_ms(faulty_env) + 1);
+}
+
+static void faulty_append(struct sql_log *base, const struct sql_row *row, sql_done_cb *cb, void *arg)
+{
+	struct faulty_sql *s = (struct faulty_sql *)base;
+	enum sql_fault fault = s->append;
+	s->n_append++;
+	if (fault != FAULT_AWAY)
+		s->append = FAULT_NONE;
+	switch (fault) {
+	case FAULT_NONE:
+		s->real->ops->append(s->real, row, cb, arg);
+		break;
+	case FAULT_UNKNOWN_APPLIED:
+		s->real->ops->append(s->real, row, on_lost, op_new(s, cb, arg));
+		break;
+	case FAULT_UNKNOWN_LATE:
+		must(s->late == NULL);
+		s->late = op_new(s, NULL, NULL);
+		s->late->row = *row;
+		s->late->row.payload.p = must_memdup(row->payload.p, row->payload.n);
+		tell(op_new(s, cb, arg), OUTCOME_UNKNOWN);
+		break;
+	case FAULT_UNKNOWN_LOST:
+		tell(op_new(s, cb, arg), OUTCOME_UNKNOWN);
+		break;
+	case FAULT_AWAY:
+		tell(op_new(s, cb, arg), OUTCOME_NOT_APPLIED);
+		break;
+	}
+}
+
+static void on_late_done(void *arg, struct sql_result result)
+{
+	struct faulty_op *op = arg;
+	free((void *)op->row.payload.p);
+	free(op);
+}
+
+static void faulty_fetch(struct sql_log *base, uint64_t after, size_t max_rows, sql_rows_cb *cb, void *arg)
+{
+	struct faulty_sql *s = (struct faulty_sql *)base;
+	s->n_fetch++;
+	if (s->fetch_away) {
+		struct faulty_op *op = op_new(s, NULL, arg);
+		op->rows = cb;
+		tell(op, OUTCOME_NOT_APPLIED);
+		return;
+	}
+	s->real->ops->fetch(s->real, after, max_rows, cb, arg);
+	struct faulty_op *late = s->late;
+	s->late = NULL;
+	if (late != NULL)
+		s->real->ops->append(s->real, &late->row, on_late_done, late);
+}
+
+static void faulty_snapshot_read(struct sql_log *base, sql_snapshot_cb *cb, void *arg)
+{
+	struct faulty_sql *s = (struct faulty_sql *)base;
+	s->n_read++;
+	s->real->ops->snapshot_read(s->real, cb, arg);
+}
+
+static void faulty_snapshot_write(struct sql_log *base, uint64_t base_idx, uint64_t idx,
+				  const struct sql_entity *changes, size_t n, uint64_t keep_from, sql_done_cb *cb,
+				  void *arg)
+{
+	struct faulty_sql *s = (struct faulty_sql *)base;
+	enum sql_fault fault = s->write;
+	s->n_write++;
+	s->write = FAULT_NONE;
+	if (fault == FAULT_UNKNOWN_APPLIED)
+		s->real->ops->snapshot_write(s->real, base_idx, idx, changes, n, keep_from, on_lost, op_new(s, cb, arg));
+	else if (fault == FAULT_UNKNOWN_LOST)
+		tell(op_new(s, cb, arg), OUTCOME_UNKNOWN);
+	else
+		s->real->ops->snapshot_write(s->real, base_idx, idx, changes, n, keep_from, cb, arg);
+}
+
+static const struct sql_log_ops faulty_ops = {
+	.append = faulty_append,
+	.fetch = faulty_fetch,
+	.snapshot_read = faulty_snapshot_read,
+	.snapshot_write = faulty_snapshot_write,
+};
+
+/* ---------------------------------------------------------------- the world */
+
+static void on_applied(void *arg, const Meta__Command *command, const Meta__Result__One *result, uint64_t idx)
+{
+	struct world *w = arg;
+	must(result != NULL && command != NULL && idx > 0);
+	w->n_applied++;
+}
+
+static void on_session_ended(void *arg)
+{
+	((struct world *)arg)->ended = true;
+}
+
+static void on_refused(void *arg, const char *text)
+{
+	struct world *w = arg;
+	w->refused = true;
+	snprintf(w->text, sizeof(w->text), "%s", text);
+}
+
+static void on_registered(void *arg, uint64_t session)
+{
+	struct world *w = arg;
+	w->registered = true;
+	w->session = session;
+}
+
+static const struct meta_events events = {
+	.on_applied = on_applied,
+	.on_session_ended = on_session_ended,
+	.on_refused = on_refused,
+	.on_registered = on_registered,
+};
+
+void world_init(struct world *w)
+{
+	*w = (struct world){ 0 };
+	must(uv_loop_init(&w->loop) == 0 && env_uv_new(&w->loop, &w->env) == 0);
+	faulty_env = w->env;
+	snprintf(w->dir, sizeof(w->dir), "/tmp/pico-meta-XXXXXX");
+	must(mkdtemp(w->dir) != NULL);
+	snprintf(w->url, sizeof(w->url), "sqlite:%s/sub/meta.db", w->dir);
+	mem_init(&w->store, w->env, "mem://data");
+	mem_init(&w->wal_store, w->env, "mem://wal");
+	w->config = (struct meta_config){
+		.node = 1, .host = "localhost", .cluster_id = "test", .slots = 1, .http_address = "127.0.0.1:4437",
+	};
+}
+
+void world_start(struct world *w)
+{
+	char fault[256];
+	env_random(w->env, w->config.boot_id, 16);
+	w->registered = w->refused = w->ended = false;
+	w->sql = must_calloc(1, sizeof(*w->sql));
+	w->sql->base = (struct sql_log){ .ops = &faulty_ops, .url = w->url };
+	w->sql->append = w->first_append;
+	w->first_append = FAULT_NONE;
+	must(sql_log_open(w->env, w->url, &w->sql->real, fault, sizeof(fault)) == 0);
+	must(meta_new(w->env, &w->sql->base, &w->store.base, w->two_stores ? &w->wal_store.base : NULL, &w->config,
+		      &events, w, &w->meta) == 0);
+	meta_start(w->meta);
+}
+
+void world_stop(struct world *w)
+{
+	meta_free(w->meta);
+	w->meta = NULL;
+	mem_forget(&w->store);
+	mem_forget(&w->wal_store);
+	w->sql->real->ops->free(w->sql->real);
+	must(w->sql->late == NULL);
+	free(w->sql);
+	w->sql = NULL;
+}
+
+static void on_tick(void *arg)
+{
+}
+
+static bool run_until(struct world *w, const bool *flag, uint64_t ms)
+{
+	struct env_timer tick = { .on_fire = on_tick };
+	uint64_t end = env_now_ms(w->env) + ms;
+	while ((flag == NULL || !*flag) && env_now_ms(w->env) < end) {
+		env_timer_start(w->env, &tick, end);
+		uv_run(&w->loop, UV_RUN_ONCE);
+	}
+	env_timer_stop(w->env, &tick);
+	return flag != NULL && *flag;
+}
+
+bool world_run(struct world *w, const bool *flag)
+{
+	return run_until(w, flag, 5000);
+}
+
+void world_run_ms(struct world *w, uint64_t ms)
+{
+	run_until(w, NULL, ms);
+}
+
+void world_done(struct world *w)
+{
+	char command[128];
+	env_uv_free(w->env);
+	uv_run(&w->loop, UV_RUN_DEFAULT);
+	must(uv_loop_close(&w->loop) == 0);
+	snprintf(command, sizeof(command), "rm -rf %s", w->dir);
+	must(system(command) == 0);
+}
+
+static void on_created(void *arg, const Meta__Result__One *result)
+{
+	struct create *c = arg;
+	must(!c->done);
+	c->done = true;
+	c->lost = result == NULL;
+	if (result == NULL)
+		return;
+	c->created = result->created;
+	c->error = result->error;
+	snprintf(c->message, sizeof(c->message), "%s", result->message);
+	if (result->topic_id.len == 16)
+		memcpy(c->topic_id, result->topic_id.data, 16);
+}
+
+void world_create(struct world *w, struct create *c)
+{
+	uint8_t id[16];
+	env_random(w->env, id, sizeof(id));
+	Meta__CreateTopic create = META__CREATE_TOPIC__INIT;
+	create.topic_id = (ProtobufCBinaryData){ .len = 16, .data = id };
+	create.name = (char *)c->name;
+	create.content_type = (char *)(c->content_type == NULL ? "text/plain" : c->content_type);
+	create.partitions = c->partitions;
+	Meta__Command command = META__COMMAND__INIT;
+	command.kind_case = META__COMMAND__KIND_CREATE_TOPIC;
+	command.create_topic = &create;
+	must(meta_propose(w->meta, &command, on_created, c) == 0);
+}
