@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The Pico protocol's handlers, one file a family, and what they share.
+ */
+#ifndef WORKER_HTTP_PICO_H
+#define WORKER_HTTP_PICO_H
+
+#include "worker-http/pico_query.h"
+#include "worker-http/request.h"
+
+/* A parameter or number is at most this long once decoded. */
+#define PICO_PARAM_MAX 16384
+
+/* The route function of Pico listeners. */
+void pico_route(struct request *r);
+
+void pico_create(struct request *r);    /* PUT /name */
+void pico_append(struct request *r);    /* POST /name: append, close */
+void pico_read(struct request *r);      /* GET /name */
+void pico_head(struct request *r);      /* HEAD /name */
+void pico_delete(struct request *r);    /* DELETE /name */
+void pico_list(struct request *r);      /* GET / */
+
+/* The one function from a Topics error to the wire. */
+void pico_answer_error(struct request *r, const struct pico_error *e);
+/* 400 bad_request with that text. */
+void pico_bad_request(struct request *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* 501 not_supported, naming what. */
+void pico_not_supported(struct request *r, const char *what);
+/* 404 without a body. */
+void pico_not_found(struct request *r);
+
+/* ?partition=i. False when it was malformed, which is answered then. */
+bool pico_partition(struct request *r, bool *ret_given, uint32_t *ret_partition);
+/* A strict u64 of a header; empty or absent leaves ret_given false. False when malformed (answered). */
+bool pico_u64_field(struct request *r, const char *name, const char *lower, bool *ret_given, uint64_t *ret_value);
+/* The request's path as text for a protobuf string; valid until the next call. */
+char *pico_name(const struct request *r);
+
+/*
+ * JSON batch (application/vnd.picomq.batch+json) into one record batch. 0; -EBADMSG with what is wrong in fault;
+ * -ENOBUFS when `out` is at its bound.
+ */
+int pico_json_batch(struct slice doc, struct buf *out, uint32_t *ret_count, char *fault, size_t fault_size);
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * PUT /name: create a topic; again with the same settings is 200.
+ */
+#include <stdlib.h>
+
+#include "common/topic_name.h"
+#include "worker-http/pico.h"
+#include "worker-http/pico_topic.h"
+#include "worker-http/server.h"
+
+#define CONTENT_TYPE_MAX 255
+
+static void on_created(void *arg, const struct pico_error *error, const ProtobufCMessage *m,
+		       struct topics_pieces *pieces)
+{
+	struct request *r = arg;
+	r->call = NULL;
+	if (error->kind != PICO_OK) {
+		pico_answer_error(r, error);
+		return;
+	}
+	const Ipc__CreateAnswer *a = (const Ipc__CreateAnswer *)m;
+	pico_topic_fields(r, a->topic);
+	if (a->created)
+		answer_field_slice(r, "Location", r->path);
+	answer_send_empty(r, a->created ? 201 : 200);
+}
+
+/* The type as it is stored. NULL when it is refused (answered). Valid until the next call. */
+static char *content_type(struct request *r)
+{
+	static char type[CONTENT_TYPE_MAX + 1];
+	struct slice s = request_field(r, "content-type");
+	if (s.n == 0)
+		s = slice_str("application/octet-stream");
+	bool good = s.n <= CONTENT_TYPE_MAX;
+	for (size_t i = 0; good && i < s.n; i++)
+		good = s.p[i] < 0x80;
+	if (!good) {
+		pico_bad_request(r, "Content-Type must be at most %d ASCII characters", CONTENT_TYPE_MAX);
+		return NULL;
+	}
+	memcpy(type, s.p, s.n);
+	type[s.n] = '\0';
+	return type;
+}
+
+/* False when refused (answered). */
+static bool kafka_topic(struct request *r, Ipc__CreateRequest *m)
+{
+	static char alias[TOPIC_ALIAS_MAX + 1];
+	struct slice s = request_field(r, "pico-kafka-topic");
+	if (s.n == 0)
+		return true;
+	if (!topic_alias_is_legal(s)) {
+		pico_bad_request(r, "Pico-Kafka-Topic must be 1 to 249 of A-Z a-z 0-9 . _ -");
+		return false;
+	}
+	memcpy(alias, s.p, s.n);
+	alias[s.n] = '\0';
+	m->kafka_topic = alias;
+	m->has_kafka_topic = true;
+	return true;
+}
+
+void pico_create(struct request *r)
+{
+	Ipc__CreateRequest m = IPC__CREATE_REQUEST__INIT;
+	bool given;
+	uint64_t partitions = 1, most = r->server->conf->max_partitions;
+	if (buf_len(&r->body) > 0) {
+		pico_bad_request(r, "PUT takes no body: append with POST");
+		return;
+	}
+	if (!pico_u64_field(r, "Pico-Partitions", "pico-partitions", &given, &partitions))
+		return;
+	if (partitions < 1 || partitions > most) {
+		pico_bad_request(r, "Pico-Partitions must be from 1 to %llu", (unsigned long long)most);
+		return;
+	}
+	m.content_type = content_type(r);
+	if (m.content_type == NULL || !kafka_topic(r, &m))
+		return;
+	m.name = pico_name(r);
+	m.partitions = (uint32_t)partitions;
+	m.closed = request_flag(r, "pico-closed");
+	m.deadline_ms = request_deadline(r);
+	request_call(r, IPC_CREATE, &m.base, slice_of(NULL, 0), m.deadline_ms, on_created);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Records of stored batches as a response body, in pieces of bounded size. An encoder can stop in the
+ * middle of a record, at any byte of it, and go on later from other memory that holds the same records.
+ */
+#ifndef WORKER_HTTP_PICO_ENCODE_H
+#define WORKER_HTTP_PICO_ENCODE_H
+
+#include "common/topics.h"
+
+enum record_format { FORMAT_JSON, FORMAT_RAW };
+
+struct encode_limits {
+	uint64_t count;                 /* records; 0: no limit */
+	uint64_t bytes;                 /* key, value and headers; one record is always taken */
+};
+
+struct encode_range {
+	uint64_t n_records;
+	uint64_t end;                   /* offset after the last one, or of all batches looked at */
+	uint64_t value_bytes;           /* a raw body's length */
+};
+
+/*
+ * Which records from offset `from` on are shown. batches_end is the offset after the last batch in pieces.
+ * -EBADMSG broken, -ENOTSUP compressed.
+ */
+int encode_measure(const struct topics_pieces *pieces, uint64_t from, uint64_t batches_end,
+		   const struct encode_limits *limits, struct encode_range *ret_range);
+
+struct encoder {
+	enum record_format format;
+	uint64_t end;                   /* stop before this offset */
+	uint64_t offset;                /* the record to go on with */
+	bool any;                       /* one was begun already */
+	/* private: where in that record */
+	uint32_t field;                 /* first field that is not out completely */
+	size_t byte;                    /* bytes of it that are out */
+	bool binary;                    /* it is written as base64 */
+};
+
+void encoder_init(struct encoder *e, enum record_format format, uint64_t from, uint64_t end);
+/*
+ * Appends to out until it holds `max` bytes (a little more: the rest of a small field) or the records
+ * in pieces are used up. 1: all up to `end` is out; 0: call again, with pieces that hold `offset`;
+ * negative: broken.
+ */
+int encoder_run(struct encoder *e, const struct topics_pieces *pieces, struct buf *out, size_t max);
+
+#endif

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GET /name: records from a position, at once or by long poll.
+ *
+ *   READ -> nothing there and live -> WAIT -> READ ...
+ *        -> the exact end is decided, the head goes out, a first piece is encoded
+ *        -> each time the socket has taken all: READ again from where the body stands, next piece
+ *
+ * The mapped records are given back before the callback returns. When they are gone at a later READ
+ * (deleted, trimmed) the answer cannot be completed and the connection is cut.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "common/must.h"
+#include "worker-http/pico.h"
+#include "worker-http/pico_encode.h"
+#include "worker-http/server.h"
+
+#define READ_CAP (4u << 20)
+#define CURSOR_INTERVAL_MS 20000
+#define CURSOR_SPREAD 60
+#define RECORD_OVERHEAD 80              /* of a stored record alone in its batch */
+
+struct read {
+	enum record_format format;
+	struct position position;
+	struct encode_limits limits;
+	bool live;
+	bool partition_given;
+	uint32_t partition;
+	bool has_cursor;
+	uint64_t cursor;                /* the client's */
+	uint64_t poll_until_ms;
+	bool polled;                    /* a wait has ended */
+
+	uint8_t topic_id[16];           /* from the first answer on */
+	uint64_t confirm;
+	struct encoder encoder;
+};
+
+/* ------------------------------------------------------------------ parameters */
+
+/* True when present; false answered nothing. */
+static bool param(struct request *r, const char *name, struct buf *value)
+{
+	return query_find(r->query, name, value);
+}
+
+static bool take_u64_param(struct request *r, const char *name, struct buf *value, uint64_t *ret)
+{
+	*ret = 0;
+	if (!param(r, name, value) || buf_len(value) == 0 || strict_u64(buf_slice(value), ret))
+		return true;
+	pico_bad_request(r, "%s must be a number without sign or leading zeros", name);
+	return false;
+}
+
+static bool take_position(struct request *r, struct read *read, struct buf *value)
+{
+	struct slice text = request_field(r, "last-event-id");
+	read->position = (struct position){ .from = -1 };
+	if (param(r, "seq", value)) {
+		text = buf_slice(value);
+		if (text.n == 0) {
+			pico_bad_request(r, "empty offset");
+			return false;
+		}
+	}
+	if (text.n == 0 || position_parse(text, &read->position))
+		return true;
+	pico_bad_request(r, "invalid offset token: %.*s", (int)(text.n < 100 ? text.n : 100), (const char *)text.p);
+	return false;
+}
+
+static bool take_format(struct request *r, struct read *read, struct buf *value)
+{
+	read->format = FORMAT_JSON;
+	if (!param(r, "format", value) || slice_is(buf_slice(value), "json"))
+		return true;
+	if (slice_is(buf_slice(value), "raw")) {
+		read->format = FORMAT_RAW;
+		return true;
+	}
+	if (slice_is(buf_slice(value), "binary"))
+		pico_not_supported(r, "format=binary");
+	else
+		pico_bad_request(r, "invalid format: %.*s", (int)(buf_len(value) < 100 ? buf_len(value) : 100),
+				 (const char *)buf_head(value));
+	return false;
+}
+
+static bool take_live(struct request *r, struct read *read, struct buf *value)
+{
+	if (!param(r, "live", value))
+		return true;
+	read->live = slice_is(buf_slice(value), "long-poll");
+	if (read->live)
+		return true;
+	if (slice_is(buf_slice(value), "sse"))
+		pico_not_supported(r, "live=sse");
+	else
+		pico_bad_request(r, "invalid live mode: %.*s", (int)(buf_len(value) < 100 ? buf_len(value) : 100),
+				 buf_len(value) > 0 ? (const char *)buf_head(value) : "");
+	return false;
+}
+
+static bool take_limits(struct request *r, struct read *read, struct buf *value)
+{
+	const struct conf *conf = r->server->conf;
+	uint64_t cap = conf->max_chunk_size > READ_CAP ? conf->max_chunk_size : READ_CAP;
+	if (!take_u64_param(r, "count", value, &read->limits.count))
+		return false;
+	bool given = param(r, "bytes", value) && buf_len(value) > 0;
+	if (!take_u64_param(r, "bytes", value, &read->limits.bytes))
+		return false;
+	if (!given)
+		read->limits.bytes = conf->max_chunk_size;
+	else if (read->limits.bytes == 0 || read->limits.bytes > cap)
+		read->limits.bytes = cap;
+	return true;
+}
+
+static bool take_params(struct request *r, struct read *read)
+{
+	struct buf value;
+	buf_init(&value, PICO_PARAM_MAX);
+	bool good = take_live(r, read, &value) && take_format(r, read, &value) && take_position(r, read, &value) &&
+		take_limits(r, read, &value) && pico_partition(r, &read->partition_given, &read->partition);
+	read->has_cursor = good && param(r, "cursor", &value) && strict_u64(buf_slice(&value), &read->cursor);
+	buf_done(&value);
+	return good;
+}
+
+/* ------------------------------------------------------------------ calls */
+
+static void fill_log(struct request *r, Ipc__LogRef *log, Ipc__TopicRef *topic)
+{
+	static const uint8_t none[16];
+	struct read *read = r->state;
+	*log = (Ipc__LogRef)IPC__LOG_REF__INIT;
+	*topic = (Ipc__TopicRef)IPC__TOPIC_REF__INIT;
+	topic->name = pico_name(r);
+	if (memcmp(read->topic_id, none, 16) != 0)
+		topic->topic_id = (ProtobufCBinaryData){ .data = read->topic_id, .len = 16 };
+	log->topic = topic;
+	log->partition = read->partition;
+}
+
+/* Enough stored bytes for the records of the limits, most times. */
+static uint32_t bytes_wanted(const struct read *read)
+{
+	uint64_t overhead = read->limits.count > 0 && read->limits.count < 1024 ? read->limits.count : 1024;
+	return (uint32_t)(read->limits.bytes + overhead * RECORD_OVERHEAD);
+}
+
+static void call_read(struct request *r, struct position from, topics_cb *cb)
+{
+	struct read *read = r->state;
+	Ipc__ReadRequest m = IPC__READ_REQUEST__INIT;
+	Ipc__LogRef log;
+	Ipc__TopicRef topic;
+	fill_log(r, &log, &topic);
+	m.log = &log;
+	m.partition_given = read->partition_given;
+	m.from = from.from;
+	m.from_end = from.tail;
+	m.max_bytes = bytes_wanted(read);
+	m.deadline_ms = request_deadline(r);
+	request_call(r, IPC_READ, &m.base, slice_of(NULL, 0), m.deadline_ms, cb);
+}
+
+/* ------------------------------------------------------------------ headers of the answer */
+
+static bool is_up_to_date(const Ipc__ReadAnswer *a, uint64_t next)
+{
+	return next >= a->confirm;
+}
+
+/* Of topic, partition, format, start, next and closed; never of the name: it may be another topic's tomorrow. */
+static void format_etag(const struct read *read, const Ipc__ReadAnswer *a, uint64_t next, char etag[160])
+{
+	static const char *const formats[] = { [FORMAT_JSON] = "json", [FORMAT_RAW] = "raw" };
+	char id[33] = "";
+	for (size_t i = 0; i < 16; i++)
+		snprintf(id + 2 * i, 3, "%02x", read->topic_id[i]);
+	bool closed = a->closed && is_up_to_date(a, next);
+	snprintf(etag, 160, "\"%s:%u:%s:%" PRIu64 ":%" PRIu64 "%s\"", id, read->partition, formats[read->format],
+		 a->from, next, closed ? ":c" : "");
+}
+
+static void put_cursor(struct request *r)
+{
+	struct read *read = r->state;
+	uint64_t interval = (uint64_t)env_wall_ms(r->server->env) / CURSOR_INTERVAL_MS;
+	if (read->has_cursor && interval <= read->cursor && read->cursor < UINT64_MAX - CURSOR_SPREAD) {
+		uint8_t random;
+		env_random(r->server->env, &random, sizeof(random));
+		interval = read->cursor + 1 + random % CURSOR_SPREAD;
+	}
+	answer_field_u64(r, "Pico-Cursor", interval);
+}
+
+static void position_fields(struct request *r, uint32_t n_partitions, uint64_t next, bool up_to_date, bool closed)
+{
+	struct read *read = r->state;
+	answer_field_u64(r, "Pico-Next-Seq", next);
+	if (up_to_date)
+		answer_field(r, "Pico-Up-To-Date", "true");
+	if (closed && up_to_date)
+		answer_field(r, "Pico-Closed", "true");
+	if (n_partitions > 1) {
+		answer_field_u64(r, "Pico-Partitions", n_partitions);
+		answer_field_u64(r, "Pico-Partition", read->partition);
+	}
+}
+
+/* Cache headers and conditional requests of a catch-up read. True when the answer is 304 (sent). */
+static bool answer_not_modified(struct request *r, const Ipc__ReadAnswer *a, uint64_t next)
+{
+	char etag[160];
+	format_etag(r->state, a, next, etag);
+	answer_field(r, "ETag", etag);
+	r->answer.cache_control = is_up_to_date(a, next) && !a->closed ? "no-cache" :
+		"public, max-age=60, stale-while-revalidate=300";
+	if (!etag_matches(request_field(r, "if-none-match"), slice_str(etag)))
+		return false;
+	answer_send_empty(r, 304);
+	return true;
+}
+
+/* ------------------------------------------------------------------ the body */
+
+static void produce(struct request *r);
+
+/* Encodes the next piece. */
+static void answer_piece(struct request *r, const struct topics_pieces *pieces)
+{
+	static const struct topics_pieces none;
+	struct read *read = r->state;
+	uint64_t offset = read->encoder.offset;
+	uint32_t field = read->encoder.field;
+	size_t byte = read->encoder.byte;
+	buf_reset(&r->answer.body, 65536);
+	int done = encoder_run(&read->encoder, pieces != NULL ? pieces : &none, &r->answer.body, request_piece_max(r));
+	bool stuck = read->encoder.offset == offset && read->encoder.field == field && read->encoder.byte == byte;
+	if (done < 0 || (done == 0 && stuck))
+		answer_break(r);
+	else
+		answer_more(r, done == 1);
+}
+
+static void on_more(void *arg, const struct pico_error *error, const ProtobufCMessage *m,
+		    struct topics_pieces *pieces)
+{
+	struct request *r = arg;
+	r->call = NULL;
+	if (error->kind != PICO_OK)
+		answer_break(r);
+	else
+		answer_piece(r, pieces);
+	if (pieces != NULL)
+		topics_pieces_release(pieces);
+}
+
+static void produce(struct request *r)
+{
+	struct read *read = r->state;
+	call_read(r, (struct position){ .from = (int64_t)read->encoder.offset }, on_more);
+}
+
+static void answer_records(struct request *r, const Ipc__ReadAnswer *a, struct topics_pieces *pieces)
+{
+	static const struct topics_pieces none;
+	struct read *read = r->state;
+	struct encode_range range;
+	int fault = encode_measure(pieces != NULL ? pieces : &none, a->from, a->end, &read->limits, &range);
+	if (fault != 0) {
+		if (fault == -ENOTSUP)
+			pico_not_supported(r, "reading compressed batches");
+		else
+			answer_error(r, 500, "internal", "a stored batch cannot be read", NULL);
+		return;
+	}
+	position_fields(r, a->n_partitions, range.end, is_up_to_date(a, range.end), a->closed);
+	if (read->live)
+		put_cursor(r);
+	else if (answer_not_modified(r, a, range.end))
+		return;
+	encoder_init(&read->encoder, read->format, a->from, range.end);
+	r->produce = produce;
+	bool raw = read->format == FORMAT_RAW;
+	answer_field(r, "Content-Type", raw ? a->topic->content_type : "application/json");
+	answer_begin_stream(r, 200, raw, range.value_bytes);
+	answer_piece(r, pieces);
+	if (r->answer.ended && !raw) { /* it fitted: its length is known after all */
+		r->answer.has_length = true;
+		r->answer.length = buf_len(&r->answer.body);
+	}
+}
+
+/* ------------------------------------------------------------------ long poll */
+
+static void answer_no_news(struct request *r, uint32_t n_partitions, uint64_t next, bool closed)
+{
+	position_fields(r, n_partitions, next, true, closed);
+	put_cursor(r);
+	answer_send_empty(r, 204);
+}
+
+static void on_read(void *arg, const struct pico_error *error, const ProtobufCMessage *m,
+		    struct topics_pieces *pieces);
+
+static void poll_over(struct request *r)
+{
+	struct read *read = r->state;
+	answer_no_news(r, 1, read->confirm, false);
+}
+
+static void on_waited(void *arg, const struct pico_error *error, const ProtobufCMessage *m,
+		      struct topics_pieces *pieces)
+{
+	struct request *r = arg;
+	struct read *read = r->state;
+	r->call = NULL;
+	r->on_drain = NULL;
+	read->polled = true;
+	bool ready = error->kind == PICO_OK && ((const Ipc__WaitAnswer *)m)->ready;
+	bool late = env_now_ms(r->server->env) >= read->poll_until_ms;
+	if (ready)
+		call_read(r, read->position, on_read);
+	else if (error->kind == PICO_OK || (late && error->kind == PICO_UNAVAILABLE))
+		poll_over(r);
+	else
+		pico_answer_error(r, error);
+}
+
+/* The process is about to end: the poll ends as if its time were up. */
+static void on_drain(struct request *r)
+{
+	topics_abandon(r->call);
+	r->call = NULL;
+	poll_over(r);
+}
+
+static void call_wait(struct request *r)
+{
+	struct read *read = r->state;
+	Ipc__WaitRequest m = IPC__WAIT_REQUEST__INIT;
+	Ipc__LogRef log;
+	Ipc__TopicRef topic;
+	fill_log(r, &log, &topic);
+	m.log = &log;
+	m.partition_given = read->partition_given;
+	m.from = read->position.from;
+	m.deadline_ms = read->poll_until_ms;
+	r->on_drain = on_drain;
+	request_call(r, IPC_WAIT, &m.base, slice_of(NULL, 0), m.deadline_ms, on_waited);
+}
+
+/* Caught up: wait, unless nothing can come or the time is over. */
+static void wait_or_answer(struct request *r, const Ipc__ReadAnswer *a)
+{
+	struct read *read = r->state;
+	read->confirm = a->confirm;
+	read->position = (struct position){ .from = (int64_t)a->from };
+	if (a->closed || r->server->draining || env_now_ms(r->server->env) >= read->poll_until_ms)
+		answer_no_news(r, a->n_partitions, a->confirm, a->closed);
+	else
+		call_wait(r);
+}
+
+static void on_read(void *arg, const struct pico_error *error, const ProtobufCMessage *m,
+		    struct topics_pieces *pieces)
+{
+	struct request *r = arg;
+	struct read *read = r->state;
+	const Ipc__ReadAnswer *a = (const Ipc__ReadAnswer *)m;
+	r->call = NULL;
+	if (error->kind != PICO_OK) {
+		pico_answer_error(r, error);
+		return;
+	}
+	if (a->topic->topic_id.len == sizeof(read->topic_id))
+		memcpy(read->topic_id, a->topic->topic_id.data, sizeof(read->topic_id));
+	if (read->live && a->from >= a->confirm)
+		wait_or_answer(r, a);
+	else
+		answer_records(r, a, pieces);
+	if (pieces != NULL)
+		topics_pieces_release(pieces);
+}
+
+void pico_read(struct request *r)
+{
+	struct read *read = must_calloc(1, sizeof(*read));
+	r->state = read;
+	r->state_free = free;
+	if (!take_params(r, read))
+		return;
+	read->poll_until_ms = env_now_ms(r->server->env) + r->server->conf->long_poll_timeout_ms;
+	call_read(r, read->position, on_read);
+}

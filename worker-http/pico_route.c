@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From method and path to handler, and what holds for every Pico request: CORS, Content-Encoding,
+ * names, reserved names, and what later releases bring, which is refused by name and never ignored.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/must.h"
+#include "common/topic_name.h"
+#include "worker-http/pico.h"
+#include "worker-http/server.h"
+
+#define RESPONSE_HEADERS \
+	"Pico-Start-Seq, Pico-Next-Seq, Pico-Timestamp, Pico-Closed, Pico-Up-To-Date, Pico-Cursor, Pico-TTL, " \
+	"Pico-Expires-At, Pico-Producer-Epoch, Pico-Producer-Seq, Pico-Expected-Seq, Pico-Received-Seq, " \
+	"Pico-Partition, Pico-Partitions, Pico-Kafka-Topic, ETag, Location, Retry-After, X-Request-Id"
+#define REQUEST_HEADERS \
+	"Content-Type, Authorization, If-None-Match, Last-Event-ID, Pico-TTL, Pico-Expires-At, Pico-Closed, " \
+	"Pico-Match-Seq, Pico-Trim-Seq, Pico-Producer-Id, Pico-Producer-Epoch, Pico-Producer-Seq, Pico-Key, " \
+	"Pico-Header, Pico-Partitions, Pico-Kafka-Topic, X-Request-Id"
+#define METHODS "GET, PUT, POST, DELETE, HEAD, OPTIONS"
+
+/* ------------------------------------------------------------------ what every request may be refused for */
+
+static bool is_later_field(struct slice name)
+{
+	static const char *const exact[] = { "pico-ttl", "pico-expires-at", "pico-trim-seq" };
+	static const char *const prefix[] = { "pico-schema", "pico-retention-" };
+	for (size_t i = 0; i < sizeof(exact) / sizeof(exact[0]); i++)
+		if (http1_is_word(name, exact[i]))
+			return true;
+	for (size_t i = 0; i < sizeof(prefix) / sizeof(prefix[0]); i++)
+		if (name.n >= strlen(prefix[i]) && http1_is_word(slice_of(name.p, strlen(prefix[i])), prefix[i]))
+			return true;
+	return false;
+}
+
+/* True when a header of a later release was refused. */
+static bool refuse_later(struct request *r)
+{
+	for (unsigned i = 0; i < r->n_fields; i++) {
+		if (r->field[i].value.n == 0 || !is_later_field(r->field[i].name))
+			continue;
+		char name[64];
+		snprintf(name, sizeof(name), "%.*s", (int)r->field[i].name.n, (const char *)r->field[i].name.p);
+		pico_not_supported(r, name);
+		return true;
+	}
+	return false;
+}
+
+/* True when it was refused. */
+static bool refuse_path(struct request *r, bool writes)
+{
+	static const char *const later[] = { "/_streams", "/_schemas", "/_groups" };
+	const char *fault = topic_path_fault(r->path);
+	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
+		size_t n = strlen(later[i]);
+		if (r->path.n >= n && memcmp(r->path.p, later[i], n) == 0 && (r->path.n == n || r->path.p[n] == '/')) {
+			pico_not_supported(r, later[i]);
+			return true;
+		}
+	}
+	if (fault != NULL)
+		pico_bad_request(r, "%s", fault);
+	else if (writes && topic_path_is_reserved(r->path))
+		answer_error(r, 403, "permission_denied", "names of that kind are reserved", NULL);
+	else
+		return false;
+	return true;
+}
+
+static bool refuse_encoding(struct request *r)
+{
+	struct slice encoding = request_field(r, "content-encoding");
+	if (encoding.n == 0 || http1_is_word(encoding, "identity"))
+		return false;
+	answer_error(r, 415, "unsupported_media_type", "send the body without Content-Encoding", NULL);
+	return true;
+}
+
+/* ------------------------------------------------------------------ routes */
+
+static void route_put(struct request *r)
+{
+	if (slice_is(r->path, "/"))
+		pico_bad_request(r, "cannot create the root stream");
+	else if (!refuse_encoding(r) && !refuse_later(r) && !refuse_path(r, true))
+		pico_create(r);
+}
+
+static void route_post(struct request *r)
+{
+	if (slice_is(r->path, "/"))
+		pico_bad_request(r, "no stream in path");
+	else if (!refuse_encoding(r) && !refuse_later(r) && !refuse_path(r, true))
+		pico_append(r);
+}
+
+static void route_get(struct request *r)
+{
+	if (slice_is(r->path, "/"))
+		pico_list(r);
+	else if (!refuse_path(r, false))
+		pico_read(r);
+}
+
+static void route_head(struct request *r)
+{
+	if (slice_is(r->path, "/"))
+		pico_list(r);
+	else if (!refuse_path(r, false))
+		pico_head(r);
+}
+
+static void route_delete(struct request *r)
+{
+	if (!refuse_path(r, true))
+		pico_delete(r);
+}
+
+static void route_options(struct request *r)
+{
+	answer_field(r, "Allow", METHODS);
+	answer_field(r, "Access-Control-Allow-Methods", METHODS);
+	answer_field(r, "Access-Control-Allow-Headers", REQUEST_HEADERS);
+	if (r->server->conf->cors_allow_origin.n == 0)
+		answer_field(r, "Access-Control-Expose-Headers", RESPONSE_HEADERS);
+	answer_send_empty(r, 204);
+}
+
+static void route_other(struct request *r)
+{
+	if (slice_is(r->path, "/") || !refuse_path(r, false)) {
+		answer_field(r, "Allow", METHODS);
+		answer_error(r, 405, "method_not_allowed", "the method is not known here", NULL);
+	}
+}
+
+static const struct route routes[] = {
+	{ "GET", route_get }, { "POST", route_post }, { "PUT", route_put }, { "HEAD", route_head },
+	{ "DELETE", route_delete }, { "OPTIONS", route_options }, { NULL, route_other },
+};
+
+/* ------------------------------------------------------------------ CORS */
+
+static void cors(struct request *r)
+{
+	const struct conf_list *allowed = &r->server->conf->cors_allow_origin;
+	struct slice origin = request_field(r, "origin");
+	if (allowed->n == 0)
+		return;
+	answer_field(r, "Vary", "Origin");
+	for (size_t i = 0; i < allowed->n && origin.n > 0; i++) {
+		if (strcmp(allowed->item[i], "*") != 0 && !slice_is(origin, allowed->item[i]))
+			continue;
+		answer_field_slice(r, "Access-Control-Allow-Origin", origin);
+		answer_field(r, "Access-Control-Expose-Headers", RESPONSE_HEADERS);
+		return;
+	}
+}
+
+void pico_route(struct request *r)
+{
+	const struct route *route = routes;
+	while (route->method != NULL && !slice_is(r->method, route->method))
+		route++;
+	r->route = route;
+	/* A close without records is a command of its own and keeps its place; appends may run side by side. */
+	r->must_wait = route->handle != route_post || request_field(r, "pico-closed").n > 0;
+	cors(r);
+}
+
+/* ------------------------------------------------------------------ what handlers share */
+
+bool pico_partition(struct request *r, bool *ret_given, uint32_t *ret_partition)
+{
+	struct buf value;
+	uint64_t partition = 0;
+	buf_init(&value, PICO_PARAM_MAX);
+	*ret_given = query_find(r->query, "partition", &value) && buf_len(&value) > 0;
+	bool good = !*ret_given || (strict_u64(buf_slice(&value), &partition) && partition <= UINT32_MAX);
+	buf_done(&value);
+	*ret_partition = (uint32_t)partition;
+	if (!good)
+		pico_bad_request(r, "partition must be a number from 0");
+	return good;
+}
+
+bool pico_u64_field(struct request *r, const char *name, const char *lower, bool *ret_given, uint64_t *ret_value)
+{
+	struct slice value = request_field(r, lower);
+	*ret_given = value.n > 0;
+	if (value.n == 0 || strict_u64(value, ret_value))
+		return true;
+	pico_bad_request(r, "%s must be a number without sign or leading zeros", name);
+	return false;
+}
+
+char *pico_name(const struct request *r)
+{
+	static char name[TOPIC_PATH_MAX + 1];
+	must(r->path.n <= TOPIC_PATH_MAX);
+	memcpy(name, r->path.p, r->path.n);
+	name[r->path.n] = '\0';
+	return name;
+}
