@@ -1,1 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
+# All but main() is a library, so that tests run the parts.
+noinst_LIBRARIES += worker-http/libworkerhttp.a
+worker_http_libworkerhttp_a_SOURCES = \
+	worker-http/admin.c worker-http/admin.h \
+	worker-http/admin_processes.c \
+	worker-http/conn.c worker-http/conn.h \
+	worker-http/http1.c worker-http/http1.h \
+	worker-http/pico.h \
+	worker-http/pico_append.c \
+	worker-http/pico_create.c \
+	worker-http/pico_encode.c worker-http/pico_encode.h \
+	worker-http/pico_error.c \
+	worker-http/pico_json.c \
+	worker-http/pico_list.c \
+	worker-http/pico_query.c worker-http/pico_query.h \
+	worker-http/pico_read.c \
+	worker-http/pico_route.c \
+	worker-http/pico_topic.c worker-http/pico_topic.h \
+	worker-http/request.c worker-http/request.h \
+	worker-http/server.c worker-http/server.h

@@ -127,6 +127,8 @@ void request_call(struct request *r, enum ipc_type type, ProtobufCMessage *messa
 {
 	must(r->call == NULL);
 	r->call = topics_call(r->server->topics, type, message, payload, deadline_ms, cb, r);
+	if (topics_is_full(r->server->topics))
+		r->server->full = true;
 }
 
 /* ------------------------------------------------------------------ the answer */

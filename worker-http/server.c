@@ -58,6 +58,9 @@ void server_init(struct server *s, uv_loop_t *loop, struct env *env, struct topi
 		(s->max_conns + 1) / 2;
 	must(uv_timer_init(loop, &s->accept_pause) == 0);
 	s->accept_pause.data = s;
+	/* The page may be that of a process which died with connections open. */
+	metric_set(METRIC_HTTP_CONNECTIONS, 0);
+	metric_set(METRIC_HTTP_BUFFERED_BYTES, 0);
 }
 
 /* The peer as 16 bytes, v4 mapped. False for loopback, which is not counted. */
@@ -215,6 +218,13 @@ void server_drain(struct server *s, void (*on_drained)(void *arg), void *arg)
 	metric_add(METRIC_HTTP_CONNECTIONS, 1);
 	static const uint8_t nobody[16];
 	server_conn_gone(s, nobody);
+}
+
+void server_room(struct server *s)
+{
+	s->full = false;
+	for (struct conn *c = s->conns; c != NULL; c = conn_next(c))
+		conn_kick(c);
 }
 
 void server_close(struct server *s)

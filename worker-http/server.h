@@ -39,7 +39,7 @@ struct server {
 	struct address_count *addresses;
 	uv_timer_t accept_pause;        /* descriptors ran out */
 	bool draining;
-	bool full;                      /* storaged takes nothing more: no socket is read */
+	bool full;                      /* storaged takes nothing more: no socket is read until server_room() */
 	void (*on_drained)(void *arg);
 	void *on_drained_arg;
 
@@ -56,6 +56,9 @@ int server_listen(struct server *s, int fd, server_route_fn *route);
 void server_drain(struct server *s, void (*on_drained)(void *arg), void *arg);
 /* Closes everything at once; run the loop until it has nothing left. */
 void server_close(struct server *s);
+
+/* storaged takes calls again: all sockets are read. */
+void server_room(struct server *s);
 
 /* The value of Date now. */
 const char *server_date(struct server *s);
