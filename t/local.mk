@@ -44,6 +44,10 @@ check_PROGRAMS += t/00-unit-ipc
 t_00_unit_ipc_SOURCES = t/unit/ipc.c
 t_00_unit_ipc_LDADD = $(TEST_LIBS)
 
+check_PROGRAMS += t/00-unit-http1
+t_00_unit_http1_SOURCES = t/unit/http1.c
+t_00_unit_http1_LDADD = worker-http/libworkerhttp.a $(TEST_LIBS)
+
 check_PROGRAMS += t/00-unit-objstore
 t_00_unit_objstore_SOURCES = t/unit/objstore.c
 t_00_unit_objstore_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)

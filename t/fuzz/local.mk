@@ -3,10 +3,12 @@
 FUZZ_TARGETS =
 FUZZ_TARGETS += json
 FUZZ_TARGETS += record_batch
+FUZZ_TARGETS += http
+FUZZ_LIBS_http = worker-http/libworkerhttp.a
 
 # What every target links (archives are built first), and a target alone: FUZZ_LIBS_NAME.
 FUZZ_LIBS = $(STORAGED_LIBS)
-FUZZ_ARCHIVES = common/libcommon.a proto/libproto.a storaged/libstoraged.a
+FUZZ_ARCHIVES = common/libcommon.a proto/libproto.a storaged/libstoraged.a worker-http/libworkerhttp.a
 
 FUZZ_REPLAYS = $(FUZZ_TARGETS:%=t/80-fuzz-replay-%)
 FUZZ_RUNNERS = $(FUZZ_TARGETS:%=t/fuzz/fuzz-%)
