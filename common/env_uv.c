@@ -19,9 +19,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/metrics.h"
 #include "common/must.h"
 
 #define ENV_UV_MAGIC 0x76755f766e65ull
+#define LATE_NS 5000000u
 
 struct task_list {
 	struct env_task *head, **tail;
@@ -33,6 +35,7 @@ struct env_uv {
 	uv_loop_t *loop;
 	unsigned n_open_handles;
 	bool closing;
+	uint64_t turn_began_ns;         /* CPU time of this thread */
 
 	uv_timer_t timer;
 	struct env_timer **heap;        /* by (at_ms, order) */
@@ -250,9 +253,19 @@ static void defer_run(struct env_uv *u)
 		uv_idle_stop(&u->idle);
 }
 
+/* The thread's own CPU time: a machine that stood still is nobody's fault. A turn stands for its callbacks. */
+static void turn_end(struct env_uv *u)
+{
+	uint64_t now = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	if (u->turn_began_ns > 0 && now - u->turn_began_ns > LATE_NS)
+		metric_add(METRIC_LOOP_LATE, 1);
+	u->turn_began_ns = now;
+}
+
 static void on_prepare(uv_prepare_t *handle)
 {
 	defer_run(handle->data);
+	turn_end(handle->data);
 }
 
 static void on_check(uv_check_t *handle)

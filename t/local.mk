@@ -71,6 +71,13 @@ t_json_tool_SOURCES = t/json_tool.c
 t_json_tool_LDADD = $(COMMON_LIBS)
 
 EXTRA_DIST += t/run t/00-headers.t t/90-layers.t t/lib/tree.py
+# An object store on a pipe, for t/30-objstore-faults.py.
+check_PROGRAMS += t/objstore-tool
+t_objstore_tool_SOURCES = t/objstore_tool.c
+t_objstore_tool_LDADD = $(STORAGED_LIBS)
+EXTRA_DIST += t/30-objstore-faults.py
+
+EXTRA_DIST += t/run t/00-headers.t
 EXTRA_DIST += t/05-json-differential.py
 EXTRA_DIST += t/golden/record_batch_v2.py t/golden/record_batch_v2.bin
 

@@ -41,13 +41,19 @@ struct objstore_ops {
 	/* The iovec array is copied; the bytes it names stay untouched until the callback. */
 	void (*put)(struct objstore *, const char *key, const struct iovec *iov, int n_iov, bool if_absent,
 		    obj_done_cb *, void *arg);
-	/* length 0: to the end. A range past the end gives what there is. */
+	/*
+	 * length 0: to the end. A range past the end gives what there is. A whole object (offset 0, length 0) that is
+	 * OK is durable: on files its directory is synced first, for the one who linked it may have been killed.
+	 */
 	void (*get)(struct objstore *, const char *key, uint64_t offset, uint64_t length, obj_get_cb *, void *arg);
-	/* A key that is not there counts as deleted. */
+	/* A key that is not there counts as deleted. UNKNOWN: some are, `what` is the first that is not. */
 	void (*del)(struct objstore *, const char *const *keys, size_t n, obj_done_cb *, void *arg);
 	void (*list)(struct objstore *, const char *prefix, const char *start_after, size_t limit, obj_list_cb *,
 		     void *arg);
-	/* Callbacks outstanding do not run any more; the memory of puts must stay until this returns. */
+	/*
+	 * Callbacks outstanding do not run any more; the memory of puts must stay until this returns. Fine from inside
+	 * a callback. Run the loop once more before its env is freed.
+	 */
 	void (*free)(struct objstore *);
 };
 
@@ -72,13 +78,14 @@ struct objstore_url {
 	uint32_t max_inflight;          /* 0 where not given; 1..64 */
 	bool has_batch_interval, has_max_bytes, has_max_unflushed;
 };
-/* 0 or -EINVAL with a sentence in fault. */
+/* 0 or -EINVAL with a sentence in fault. Without ID@ the bucket is -2. PATH is taken byte for byte, up to '?'. */
 int objstore_url_parse(const char *url, struct objstore_url *ret_url, char *fault, size_t fault_size);
 
 /*
  * Opens what the URL names (scheme s3 is -ENOTSUP until it is built). A directory is made if it is
  * missing, each new one fsynced into its parent before an object in it counts. `put_id` names temporary files of
- * this process; those of others are emptied. n_threads of its own for puts; gets run as env jobs.
+ * this process; those of others are emptied. Files: two threads of its own for puts; the rest runs as env jobs.
+ * mem: stores of one name share their content while one of them is open.
  */
 int objstore_open(struct env *env, const struct objstore_url *url, const uint8_t put_id[16],
 		  struct objstore **ret_store, char *fault, size_t fault_size);

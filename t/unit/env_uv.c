@@ -16,9 +16,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/env_uv.h"
+#include "common/metrics.h"
 
 static uv_loop_t loop;
 static struct env *env;
@@ -307,6 +309,37 @@ static void test_segment_inbox(void **state)
 	env->ops->segment_free(env, &s);
 }
 
+/* CPU time of the thread counts, a sleep does not. */
+static void on_spin(void *arg)
+{
+	struct timespec ts;
+	uint64_t until = 0, now;
+	do {
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+		now = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+		until = until > 0 ? until : now + 8000000u;
+	} while (now < until);
+}
+
+static void on_sleep(void *arg)
+{
+	usleep(8000);
+}
+
+static void test_lateness(void **state)
+{
+	struct env_task task = { .run = on_sleep };
+	run_until(env_now_ms(env) + 1);
+	uint64_t before = metrics->value[METRIC_LOOP_LATE];
+	env_defer(env, &task);
+	run_until(env_now_ms(env) + 12);
+	assert_int_equal(metrics->value[METRIC_LOOP_LATE], before);
+	task.run = on_spin;
+	env_defer(env, &task);
+	run_until(env_now_ms(env) + 12);
+	assert_int_equal(metrics->value[METRIC_LOOP_LATE], before + 1);
+}
+
 static void test_random_and_clocks(void **state)
 {
 	uint8_t a[32] = { 0 }, b[32] = { 0 };
@@ -347,7 +380,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ENV_TEST(test_timer_order), ENV_TEST(test_timer_in_the_past), ENV_TEST(test_timer_heap),
 		ENV_TEST(test_defer_once), ENV_TEST(test_socket_between_deferred), ENV_TEST(test_post),
-		ENV_TEST(test_job), ENV_TEST(test_segment_shared_read), ENV_TEST(test_segment_inbox),
+		ENV_TEST(test_job), ENV_TEST(test_segment_shared_read), ENV_TEST(test_segment_inbox), ENV_TEST(test_lateness),
 		ENV_TEST(test_random_and_clocks), ENV_TEST(test_die),
 	};
 	return cmocka_run_group_tests_name("env_uv", tests, NULL, NULL);

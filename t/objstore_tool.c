@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An object store on a pipe, for t/30-objstore-faults.py: t/objstore-tool URL reads commands, one a line,
+ * and answers each with one line an operation:
+ *
+ *   put KEY BYTES | puts PREFIX N BYTES (all at once) | get KEY | range KEY OFFSET LENGTH | del KEY | list PREFIX
+ *
+ *   KEY ok [bytes read] | KEY not-applied ERRNO PATH | KEY unknown ERRNO PATH
+ *
+ * A put's bytes are its key, again and again; a get checks them ("KEY wrong").
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/env_uv.h"
+#include "common/must.h"
+#include "storaged/objstore/objstore.h"
+
+static uv_loop_t loop;
+static struct env *env;
+static struct objstore *store;
+static unsigned n_out;
+
+struct request {
+	char key[256];
+	uint64_t offset;
+	char *bytes;
+};
+
+static void fill(const char *key, uint64_t offset, char *to, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		to[i] = key[(offset + i) % strlen(key)];
+}
+
+static void finish(struct request *r, struct obj_result result, const char *said)
+{
+	if (result.outcome == OUTCOME_OK)
+		printf("%s ok%s\n", r->key, said);
+	else
+		printf("%s %s %s %s\n", r->key, result.outcome == OUTCOME_UNKNOWN ? "unknown" : "not-applied",
+		       strerrorname_np(-result.err), result.what);
+	fflush(stdout);
+	free(r->bytes);
+	free(r);
+	n_out--;
+}
+
+static void on_done(void *arg, struct obj_result result)
+{
+	finish(arg, result, "");
+}
+
+static void on_get(void *arg, struct obj_result result, struct slice data, uint64_t size)
+{
+	struct request *r = arg;
+	char said[40];
+	r->bytes = must_calloc(1, data.n);
+	fill(r->key, r->offset, r->bytes, data.n);
+	bool same = slice_eq(data, slice_of(r->bytes, data.n));
+	snprintf(said, sizeof(said), same ? " %zu" : " wrong", data.n);
+	finish(r, result, said);
+}
+
+static void on_list(void *arg, struct obj_result result, char *const *keys, size_t n, bool more)
+{
+	char said[40];
+	for (size_t i = 0; i < n; i++)
+		printf("+ %s\n", keys[i]);
+	snprintf(said, sizeof(said), " %zu%s", n, more ? " more" : "");
+	finish(arg, result, said);
+}
+
+static struct request *request_new(const char *key)
+{
+	struct request *r = must_calloc(1, sizeof(*r));
+	snprintf(r->key, sizeof(r->key), "%s", key);
+	n_out++;
+	return r;
+}
+
+static void put(const char *key, size_t n)
+{
+	struct request *r = request_new(key);
+	r->bytes = must_calloc(1, n);
+	fill(key, 0, r->bytes, n);
+	struct iovec iov = { r->bytes, n };
+	objstore_put(store, key, &iov, 1, true, on_done, r);
+}
+
+static bool command(char *line)
+{
+	char word[16], key[200], one[256];
+	unsigned long long a = 0, b = 0;
+	int n = sscanf(line, "%15s %199s %llu %llu", word, key, &a, &b);
+	const char *keys[] = { key };
+	struct request *r;
+	if (n == 3 && strcmp(word, "put") == 0) {
+		put(key, a);
+	} else if (n == 4 && strcmp(word, "puts") == 0) {
+		for (unsigned i = 0; i < a; i++) {
+			snprintf(one, sizeof(one), "%s%04u", key, i);
+			put(one, b);
+		}
+	} else if (n >= 2 && (strcmp(word, "get") == 0 || strcmp(word, "range") == 0)) {
+		r = request_new(key);
+		r->offset = a;
+		objstore_get(store, key, a, b, on_get, r);
+	} else if (n == 2 && strcmp(word, "del") == 0) {
+		store->ops->del(store, keys, 1, on_done, request_new(key));
+	} else if (n == 2 && strcmp(word, "list") == 0) {
+		store->ops->list(store, key, NULL, 1000, on_list, request_new(key));
+	} else {
+		return false;
+	}
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	struct objstore_url url;
+	char fault[5000], line[512];
+	uint8_t put_id[16];
+	must(argc == 2 && uv_loop_init(&loop) == 0 && env_uv_new(&loop, &env) == 0);
+	env_random(env, put_id, sizeof(put_id));
+	if (objstore_url_parse(argv[1], &url, fault, sizeof(fault)) < 0 ||
+	    objstore_open(env, &url, put_id, &store, fault, sizeof(fault)) < 0) {
+		fprintf(stderr, "%s\n", fault);
+		return 1;
+	}
+	puts("open");
+	fflush(stdout);
+	while (fgets(line, sizeof(line), stdin) != NULL) {
+		if (!command(line)) {
+			fprintf(stderr, "what is '%s'?\n", line);
+			return 2;
+		}
+		while (n_out > 0)
+			uv_run(&loop, UV_RUN_ONCE);
+	}
+	store->ops->free(store);
+	uv_run(&loop, UV_RUN_NOWAIT);
+	env_uv_free(env);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	return uv_loop_close(&loop);
+}
