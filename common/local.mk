@@ -24,6 +24,12 @@ common_libcommon_a_SOURCES = \
 	common/slice.h \
 	common/topic_name.c common/topic_name.h \
 	common/utf8.c common/utf8.h \
+	common/topics.c common/topics.h common/topics_impl.h \
+	common/topics_conn.c \
+	common/topics_inbox.c \
+	common/topics_pieces.c \
+	common/topics_send.c \
+	common/topics_uv.c \
 	common/wire.c common/wire.h
 # What a program that links libcommon.a needs behind it.
 COMMON_LIBS = common/libcommon.a proto/libproto.a $(UV_LIBS) $(PROTOBUFC_LIBS) $(CRYPTO_LIBS) $(ISAL_LIBS) -lm -lpthread

@@ -9,7 +9,8 @@
  *     are sent again in their first order; an append without producer is asked about (Resume)
  *     and answered STORED, sent again, or DURABILITY; nothing else changes for the caller;
  *   - at its deadline it is answered UNAVAILABLE if nothing can have happened, else DURABILITY;
- *   - waits at the same (log, from) are one wait; equal reads in flight share one answer.
+ *   - waits at the same (log, from) are one wait; equal reads share one answer when the second comes
+ *     before the first has left for storaged (later, it might miss what was acknowledged between).
  *
  * Bounds: TOPICS_CALLS_MAX calls; payload bytes by storaged's credit. Where a call does not fit it
  * waits inside; topics_is_full() tells a facade to stop reading its sockets.
@@ -21,6 +22,8 @@
 #include "common/ipc.h"
 
 #define TOPICS_CALLS_MAX 65536
+#define TOPICS_PAYLOAD_MAX (64u << 20)  /* bytes of payload in open calls; over it: THROTTLED */
+#define TOPICS_GRACE_MS 500             /* after its deadline, for an answer that is on the way */
 
 struct topics;
 struct topics_call;
@@ -39,6 +42,7 @@ struct topics_pieces {
 	struct slice *piece;            /* n_pieces runs of bytes that follow each other */
 	size_t n_pieces;
 	void *impl;                     /* private */
+	void *owner;                    /* the receiver's own; NULL at first */
 };
 
 /*
@@ -50,7 +54,10 @@ typedef void topics_cb(void *arg, const struct pico_error *error, const Protobuf
 
 /* Connects in the background and for ever. 0 or a negative errno. */
 int topics_new(struct env *env, const struct topics_config *config, struct topics **ret_topics);
-/* Every open call is answered UNAVAILABLE first. */
+/*
+ * Every open call is answered UNAVAILABLE first. Pieces are released before. Not from inside a callback. The loop
+ * must run once more to close the handles.
+ */
 void topics_free(struct topics *t);
 
 /*
@@ -68,6 +75,13 @@ struct topics_call *topics_call(struct topics *t, enum ipc_type type, ProtobufCM
 void topics_abandon(struct topics_call *call);
 
 void topics_pieces_release(struct topics_pieces *pieces);
+
+/*
+ * Storaged needs the memory behind these pieces (at the latest 2 s after they were given): release them at once, after
+ * copying a bounded part of what is still to be sent, and read the rest again later. A worker that keeps them for
+ * 5 s more is killed. on_reclaim may release. Once a piece.
+ */
+void topics_on_reclaim(struct topics *t, void (*on_reclaim)(void *arg, struct topics_pieces *pieces), void *arg);
 
 /*
  * Batches out of pieces, one contiguous run each: `cursor` copies only a batch that spans pieces.

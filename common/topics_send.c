@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From the queues to the connection: what may be sent now, where payloads stand, and frames.
+ *
+ * Two queues, each in order of request ids: changes, which keep their order over everything, and the rest, which need
+ * no credit and pass them.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/topics_impl.h"
+
+/* ----------------------------------------------------------------- payloads */
+
+static int to_inbox(struct op *op, struct topics_inbox *inbox, struct slice payload)
+{
+	uint64_t offset;
+	if (inbox == NULL || topics_inbox_take(inbox, payload.n, &offset) < 0)
+		return -ENOSPC;
+	memcpy(inbox->base + offset, payload.p, payload.n);
+	op_drop_payload(op);
+	op->inbox = inbox;
+	op->inbox_offset = offset;
+	op->payload = slice_of(inbox->base + offset, payload.n);
+	return 0;
+}
+
+void op_keep_payload(struct op *op, struct slice payload, bool is_first)
+{
+	struct topics *t = op->topics;
+	if (payload.n == 0)
+		return;
+	if (payload.n >= IPC_INLINE_MAX && is_first && to_inbox(op, t->inbox, payload) == 0)
+		return;
+	op->heap = must_memdup(payload.p, payload.n);
+	op->payload = slice_of(op->heap, payload.n);
+}
+
+void op_drop_payload(struct op *op)
+{
+	if (op->inbox != NULL)
+		topics_inbox_give(op->inbox, op->inbox_offset);
+	free(op->heap);
+	op->inbox = NULL;
+	op->heap = NULL;
+	op->payload = slice_of(NULL, 0);
+}
+
+/* ------------------------------------------------------------------- frames */
+
+static uint8_t *put_uvarint(uint8_t *p, uint64_t v)
+{
+	for (; v >= 0x80; v >>= 7)
+		*p++ = (uint8_t)(v | 0x80);
+	*p++ = (uint8_t)v;
+	return p;
+}
+
+/* The fields that are not in op->message: 15 deadline_ms, and the Payload. Protobuf has no order of fields. */
+static size_t encode_tail(const struct op *op, uint8_t *tail)
+{
+	uint8_t *p = tail;
+	*p++ = 15 << 3;
+	p = put_uvarint(p, op->deadline_ms);
+	if (op->payload.n > 0) {
+		Ipc__Payload m = IPC__PAYLOAD__INIT;
+		m.inbox_offset = op->inbox_offset;
+		m.length = (uint32_t)op->payload.n;
+		m.in_inbox = op->inbox != NULL;
+		if (!m.in_inbox)
+			m.inbox_offset = 0;
+		*p++ = (uint8_t)((op->row->type == IPC_APPEND ? 4 : 12) << 3 | 2);
+		p = put_uvarint(p, protobuf_c_message_get_packed_size(&m.base));
+		p += protobuf_c_message_pack(&m.base, p);
+	}
+	return (size_t)(p - tail);
+}
+
+static bool op_fits(struct op *op)
+{
+	struct topics *t = op->topics;
+	if (buf_len(&t->out.buf) >= TOPICS_OUT_SOFT || t->n_sent >= TOPICS_CALLS_MAX)
+		return false;
+	if (t->messages_sent > 0 && t->messages_sent + op->message_len > TOPICS_MESSAGES_MAX)
+		return false;
+	if (op->payload.n > t->credit - t->credit_used)
+		return false;
+	if (op->payload.n < IPC_INLINE_MAX || op->inbox == t->inbox)
+		return true;
+	return to_inbox(op, t->inbox, op->payload) == 0;
+}
+
+static void op_send(struct op *op)
+{
+	struct topics *t = op->topics;
+	uint8_t tail[64];
+	size_t n = encode_tail(op, tail);
+	int r = ipc_write_encoded(&t->out.buf, op->row->type, 0, op->id, slice_of(op->message, op->message_len),
+				  slice_of(tail, n), op->inbox != NULL ? slice_of(NULL, 0) : op->payload);
+	must(r == 0);
+	op_move(op, NULL);
+	op->state = OP_SENT;
+	op->out_end = ipc_out_end(&t->out);
+	op->credit = op->payload.n;
+	op->sent_boot = t->boot_id;
+	op->wal_session = t->wal_session;
+	op->wal_seq = t->wal_seq;
+	t->credit_used += op->credit;
+	t->messages_sent += op->message_len;
+	t->n_sent++;
+}
+
+void op_unsend(struct op *op)
+{
+	struct topics *t = op->topics;
+	if (op->state != OP_SENT)
+		return;
+	t->credit_used -= op->credit;
+	t->messages_sent -= op->message_len;
+	t->n_sent--;
+	op->credit = 0;
+}
+
+void op_cancel(struct op *op)
+{
+	struct topics *t = op->topics;
+	Ipc__Cancel m = IPC__CANCEL__INIT;
+	m.request_id = op->id;
+	if (ipc_write(&t->out.buf, IPC_CANCEL, 0, 0, &m.base, slice_of(NULL, 0)) < 0)
+		t->lost = true;
+	topics_wants_turn(t);
+}
+
+static void write_release(struct topics *t)
+{
+	if (t->n_release == 0)
+		return;
+	Ipc__Release m = IPC__RELEASE__INIT;
+	m.n_refs = t->n_release;
+	m.refs = t->release;
+	if (ipc_write(&t->out.buf, IPC_RELEASE, 0, 0, &m.base, slice_of(NULL, 0)) < 0)
+		t->lost = true;
+	t->n_release = 0;
+}
+
+void topics_pump(struct topics *t)
+{
+	struct op *op;
+	write_release(t);
+	while ((op = t->queue[QUEUE_READS]) != NULL && op_fits(op))
+		op_send(op);
+	if (t->resume_id != 0) /* older changes may have to go first */
+		return;
+	while ((op = t->queue[QUEUE_CHANGES]) != NULL && op_fits(op))
+		op_send(op);
+}

@@ -1,0 +1,712 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The real client against real peers over a Unix socket, with a scripted node behind them: calls, payloads,
+ * references, sharing, deadlines, credit, order; and a restart of storaged with every rule of what is sent again.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/must.h"
+#include "common/record_batch.h"
+#include "common/wire.h"
+#include "t/lib/scripted_node.h"
+
+#define NOTHING slice_of(NULL, 0)
+#define SOON 3000
+
+/* What came of one call. */
+struct result {
+	struct topics_call *call;
+	unsigned n;                     /* callbacks: must become 1 */
+	enum pico_error_kind kind;
+	uint64_t number;                /* base offset, or 1 for ready, existed */
+	char name[64];
+	struct topics_pieces *pieces;
+};
+
+struct world {
+	struct place place;
+	struct topics *topics;
+	bool room;
+	struct topics_pieces *reclaimed;
+};
+static struct world w;
+
+static void on_result(void *arg, const struct pico_error *e, const ProtobufCMessage *m, struct topics_pieces *pieces)
+{
+	struct result *r = arg;
+	r->n++;
+	r->kind = e->kind;
+	r->pieces = pieces;
+	assert_true((m == NULL) == (e->kind != PICO_OK));
+	if (m == NULL)
+		return;
+	if (m->descriptor == &ipc__append_answer__descriptor)
+		r->number = ((const Ipc__AppendAnswer *)m)->base_offset;
+	if (m->descriptor == &ipc__wait_answer__descriptor)
+		r->number = ((const Ipc__WaitAnswer *)m)->ready;
+	if (m->descriptor == &ipc__delete_answer__descriptor)
+		r->number = ((const Ipc__DeleteAnswer *)m)->existed;
+	if (m->descriptor == &ipc__get_answer__descriptor)
+		snprintf(r->name, sizeof(r->name), "%s", ((const Ipc__GetAnswer *)m)->topic->name);
+}
+
+static uint64_t in_ms(unsigned ms)
+{
+	return env_now_ms(w.place.env) + ms;
+}
+
+/* ------------------------------------------------------------- shorthand calls */
+
+static void call(struct result *r, enum ipc_type type, ProtobufCMessage *m, struct slice payload, unsigned ms)
+{
+	memset(r, 0, sizeof(*r));
+	r->call = topics_call(w.topics, type, m, payload, in_ms(ms), on_result, r);
+	assert_int_equal(r->n, 0);
+}
+
+static void get(struct result *r, const char *name, unsigned ms)
+{
+	Ipc__GetRequest m = IPC__GET_REQUEST__INIT;
+	Ipc__TopicRef t = IPC__TOPIC_REF__INIT;
+	t.name = (char *)name;
+	m.topic = &t;
+	call(r, IPC_GET, &m.base, NOTHING, ms);
+}
+
+static void append(struct result *r, const char *name, const char *producer, struct slice payload, unsigned ms)
+{
+	Ipc__AppendRequest m = IPC__APPEND_REQUEST__INIT;
+	Ipc__LogRef l = IPC__LOG_REF__INIT;
+	Ipc__TopicRef t = IPC__TOPIC_REF__INIT;
+	Ipc__Producer p = IPC__PRODUCER__INIT;
+	t.name = (char *)name;
+	l.topic = &t;
+	m.log = &l;
+	p.id = (char *)producer;
+	m.producer = producer != NULL ? &p : NULL;
+	call(r, IPC_APPEND, &m.base, payload, ms);
+}
+
+static void change(struct result *r, enum ipc_type type, const char *id, const char *name)
+{
+	Ipc__DeleteRequest d = IPC__DELETE_REQUEST__INIT;
+	Ipc__CloseRequest c = IPC__CLOSE_REQUEST__INIT;
+	Ipc__TopicRef t = IPC__TOPIC_REF__INIT;
+	t.name = (char *)name;
+	if (id != NULL)
+		t.topic_id = (ProtobufCBinaryData){ .data = (uint8_t *)id, .len = 16 };
+	d.topic = c.topic = &t;
+	call(r, type, type == IPC_DELETE ? &d.base : &c.base, NOTHING, SOON);
+}
+
+static void wait_for(struct result *r, int64_t from, unsigned ms)
+{
+	Ipc__WaitRequest m = IPC__WAIT_REQUEST__INIT;
+	Ipc__LogRef l = IPC__LOG_REF__INIT;
+	m.log = &l;
+	m.from = from;
+	call(r, IPC_WAIT, &m.base, NOTHING, ms);
+}
+
+static void read_at(struct result *r, int64_t from)
+{
+	Ipc__ReadRequest m = IPC__READ_REQUEST__INIT;
+	Ipc__LogRef l = IPC__LOG_REF__INIT;
+	m.log = &l;
+	m.from = from;
+	call(r, IPC_READ, &m.base, NOTHING, SOON);
+}
+
+static void other(struct result *r, enum ipc_type type)
+{
+	static const uint8_t none[1];
+	ProtobufCMessage *m = protobuf_c_message_unpack(ipc_row(type)->request, NULL, 0, none);
+	call(r, type, m, NOTHING, SOON);
+	protobuf_c_message_free_unpacked(m, NULL);
+}
+
+/* ------------------------------------------------------------------ conditions */
+
+static bool is_done(void *arg)
+{
+	return ((struct result *)arg)->n > 0;
+}
+
+static void finish(struct result *r)
+{
+	assert_true(place_run(&w.place, is_done, r, SOON));
+	assert_int_equal(r->n, 1);
+}
+
+struct seen_want {
+	enum ipc_type type;
+	size_t n;
+};
+
+static bool is_seen(void *arg)
+{
+	struct seen_want *want = arg;
+	return node_count(&w.place.node, want->type) >= want->n;
+}
+
+static void seen(enum ipc_type type, size_t n)
+{
+	struct seen_want want = { type, n };
+	assert_true(place_run(&w.place, is_seen, &want, SOON));
+	assert_int_equal(node_count(&w.place.node, type), n);
+}
+
+static bool is_connected(void *arg)
+{
+	return topics_is_connected(w.topics);
+}
+
+static bool is_unpinned(void *arg)
+{
+	return w.place.node.pin.count == 0 && peers_count(w.place.peers).refs == 0;
+}
+
+static void connect_again(void)
+{
+	assert_true(place_run(&w.place, is_connected, NULL, SOON));
+}
+
+static void on_room(void *arg)
+{
+	w.room = true;
+}
+
+static void on_reclaim(void *arg, struct topics_pieces *pieces)
+{
+	w.reclaimed = pieces;
+}
+
+static int setup(void **state)
+{
+	struct topics_config c;
+	memset(&w, 0, sizeof(w));
+	place_open(&w.place);
+	place_up(&w.place, 100);
+	peers_serve(w.place.peers);
+	place_client_config(&w.place, IPC_ROLE_HTTP, 0xabcdef, &c);
+	assert_int_equal(topics_new(w.place.env, &c, &w.topics), 0);
+	topics_on_room(w.topics, on_room, NULL);
+	topics_on_reclaim(w.topics, on_reclaim, NULL);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	assert_int_equal(w.place.n_dropped, 0);
+	topics_free(w.topics);
+	place_close(&w.place);
+	return 0;
+}
+
+/* ----------------------------------------------------------------------- tests */
+
+static uint8_t *noise(size_t n, unsigned seed)
+{
+	uint8_t *p = malloc(n);
+	for (size_t i = 0; i < n; i++)
+		p[i] = (uint8_t)((i * 2654435761u + seed * 97u) >> 7);
+	return p;
+}
+
+static void test_calls(void **state)
+{
+	struct result a, b, c, d;
+	uint8_t *big = noise(100000, 1);
+	get(&a, "/x", SOON);            /* before there is a connection */
+	append(&b, "/x", NULL, slice_str("small"), SOON);
+	append(&c, "/x", NULL, slice_of(big, 100000), SOON);
+	finish(&c);
+	append(&d, "/x", NULL, slice_of(big, 70000), SOON); /* straight into the inbox */
+	finish(&d);
+	assert_int_equal(a.n, 1);
+	assert_string_equal(a.name, "/x");
+	assert_int_equal(a.kind, PICO_OK);
+	assert_int_equal(b.number, 0);
+	assert_int_equal(c.number, 1);
+	assert_int_equal(d.number, 2);
+	struct seen *s = node_seen(&w.place.node, IPC_APPEND, 0);
+	assert_true(slice_is(slice_of(s->payload, s->payload_n), "small"));
+	s = node_seen(&w.place.node, IPC_APPEND, 1);
+	assert_int_equal(s->payload_n, 100000);
+	assert_memory_equal(s->payload, big, 100000);
+	s = node_seen(&w.place.node, IPC_APPEND, 2);
+	assert_int_equal(s->payload_n, 70000);
+	assert_memory_equal(s->payload, big, 70000);
+	assert_true(s->request_id > node_seen(&w.place.node, IPC_APPEND, 1)->request_id);
+	free(big);
+}
+
+static void test_errors(void **state)
+{
+	struct result a;
+	w.place.node.hold[IPC_GET] = true;
+	get(&a, "/x", SOON);
+	seen(IPC_GET, 1);
+	node_answer_error(node_seen(&w.place.node, IPC_GET, 0), PICO_NOT_FOUND);
+	finish(&a);
+	assert_int_equal(a.kind, PICO_NOT_FOUND);
+}
+
+/* Three batches, the second spans two pieces. */
+static void put_batches(struct node *n, size_t size[3])
+{
+	struct buf b;
+	buf_init(&b, 1 << 16);
+	for (int i = 0; i < 3; i++) {
+		struct record_batch_writer wr;
+		char text[32];
+		snprintf(text, sizeof(text), "value %d", i);
+		record_batch_begin(&wr, &b);
+		record_batch_add(&wr, NOTHING, slice_str(text), NULL, 0);
+		size[i] = record_batch_end(&wr);
+	}
+	size_t cut = size[0] + 5;
+	memcpy(n->segment.mem.base + 1000, buf_head(&b), cut);
+	memcpy(n->segment.mem.base + 50000, buf_head(&b) + cut, buf_len(&b) - cut);
+	n->n_pieces = 2;
+	n->piece_offset[0] = 1000;
+	n->piece_length[0] = (uint32_t)cut;
+	n->piece_offset[1] = 50000;
+	n->piece_length[1] = (uint32_t)(buf_len(&b) - cut);
+	buf_done(&b);
+}
+
+static void check_batches(const struct topics_pieces *pieces, const size_t size[3])
+{
+	struct batch_cursor c;
+	struct slice s;
+	batch_cursor_init(&c, pieces);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(batch_cursor_next(&c, &s), 1);
+		assert_int_equal(s.n, size[i]);
+		struct record_batch b;
+		assert_int_equal(record_batch_read(s, &b), 0);
+		assert_true(record_batch_crc_is_good(&b));
+	}
+	assert_int_equal(batch_cursor_next(&c, &s), 0);
+	batch_cursor_done(&c);
+}
+
+static void test_read(void **state)
+{
+	struct result a, b, c;
+	size_t size[3];
+	put_batches(&w.place.node, size);
+	read_at(&a, 0);
+	read_at(&b, 0);                 /* the same turn: one call */
+	finish(&b);
+	assert_int_equal(node_count(&w.place.node, IPC_READ), 1);
+	assert_int_equal(w.place.node.pin.count, 2);
+	assert_non_null(a.pieces);
+	assert_ptr_not_equal(a.pieces, b.pieces);
+	read_at(&c, 0);                 /* later: its own, with what came between */
+	finish(&c);
+	assert_int_equal(node_count(&w.place.node, IPC_READ), 2);
+	check_batches(a.pieces, size);
+	topics_pieces_release(a.pieces);
+	place_run_ms(&w.place, 5);
+	assert_int_equal(w.place.node.pin.count, 4);
+	check_batches(b.pieces, size);
+	topics_pieces_release(b.pieces);
+	topics_pieces_release(c.pieces);
+	assert_true(place_run(&w.place, is_unpinned, NULL, SOON));
+	w.place.node.piece_length[1] -= 1; /* a batch that ends too early */
+	read_at(&a, 0);
+	finish(&a);
+	struct batch_cursor cur;
+	struct slice s;
+	batch_cursor_init(&cur, a.pieces);
+	assert_int_equal(batch_cursor_next(&cur, &s), 1);
+	assert_int_equal(batch_cursor_next(&cur, &s), 1);
+	assert_int_equal(batch_cursor_next(&cur, &s), -EBADMSG);
+	batch_cursor_done(&cur);
+	topics_pieces_release(a.pieces);
+	assert_true(place_run(&w.place, is_unpinned, NULL, SOON));
+}
+
+static void test_reclaim(void **state)
+{
+	struct result a;
+	size_t size[3];
+	put_batches(&w.place.node, size);
+	read_at(&a, 0);
+	finish(&a);
+	peers_on_reclaim(w.place.peers, &w.place.node.segment);
+	place_run_ms(&w.place, 20);
+	assert_ptr_equal(w.reclaimed, a.pieces);
+	topics_pieces_release(a.pieces);
+	assert_true(place_run(&w.place, is_unpinned, NULL, SOON));
+	peers_on_segment_gone(w.place.peers, &w.place.node.segment);
+	read_at(&a, 0);                 /* announced again */
+	finish(&a);
+	check_batches(a.pieces, size);
+	topics_pieces_release(a.pieces);
+	assert_true(place_run(&w.place, is_unpinned, NULL, SOON));
+}
+
+static void test_waits_are_shared(void **state)
+{
+	struct result a, b, early, later, elsewhere;
+	w.place.node.hold[IPC_WAIT] = true;
+	wait_for(&a, 5, 1000);
+	seen(IPC_WAIT, 1);
+	wait_for(&b, 5, 900);
+	wait_for(&early, 5, 30);
+	wait_for(&later, 5, 2000);      /* outlives the first: a wait of its own */
+	wait_for(&elsewhere, 6, 900);
+	seen(IPC_WAIT, 3);
+	finish(&early);
+	assert_int_equal(early.kind, PICO_OK);
+	assert_int_equal(early.number, 0);
+	node_answer(&w.place.node, node_seen(&w.place.node, IPC_WAIT, 0));
+	finish(&a);
+	finish(&b);
+	assert_int_equal(a.number, 1);
+	assert_int_equal(b.number, 1);
+	assert_int_equal(later.n + elsewhere.n, 0);
+	node_answer_all(&w.place.node);
+	finish(&later);
+	finish(&elsewhere);
+}
+
+static bool is_cancelled(void *arg)
+{
+	return ((struct seen *)arg)->cancelled;
+}
+
+static void test_abandon(void **state)
+{
+	struct result a, b, c, d;
+	w.place.node.hold[IPC_WAIT] = w.place.node.hold[IPC_APPEND] = true;
+	wait_for(&a, 5, SOON);
+	wait_for(&b, 5, SOON);
+	append(&c, "/x", NULL, slice_str("c"), SOON);
+	seen(IPC_APPEND, 1);
+	struct seen *wait = node_seen(&w.place.node, IPC_WAIT, 0);
+	topics_abandon(a.call);
+	topics_abandon(c.call);
+	place_run_ms(&w.place, 20);
+	assert_false(wait->cancelled);  /* b still waits */
+	topics_abandon(b.call);
+	assert_true(place_run(&w.place, is_cancelled, wait, SOON));
+	assert_false(node_seen(&w.place.node, IPC_APPEND, 0)->cancelled);
+	node_answer_all(&w.place.node);
+	get(&d, "/x", SOON);
+	topics_abandon(d.call);         /* never sent */
+	get(&d, "/y", SOON);
+	finish(&d);
+	assert_int_equal(node_count(&w.place.node, IPC_GET), 1);
+	assert_int_equal(a.n + b.n + c.n, 0);
+}
+
+static void test_deadlines(void **state)
+{
+	struct result a, g;
+	connect_again();
+	w.place.node.hold[IPC_APPEND] = w.place.node.hold[IPC_GET] = true;
+	append(&a, "/x", NULL, slice_str("a"), 20);
+	get(&g, "/x", 20);
+	finish(&a);
+	finish(&g);
+	assert_int_equal(a.kind, PICO_DURABILITY);
+	assert_int_equal(g.kind, PICO_UNAVAILABLE);
+	node_answer_all(&w.place.node); /* too late, harmless */
+	place_down(&w.place);
+	place_run_ms(&w.place, 20);
+	append(&a, "/x", NULL, slice_str("a"), 20);
+	finish(&a);
+	assert_int_equal(a.kind, PICO_UNAVAILABLE); /* it never left */
+}
+
+static void test_credit(void **state)
+{
+	struct result r[7];
+	size_t n = 5u << 20;
+	uint8_t *big = noise(n, 3);
+	connect_again();
+	w.place.node.hold[IPC_APPEND] = true;
+	for (int i = 0; i < 7; i++)
+		append(&r[i], "/x", NULL, slice_of(big, n), SOON);
+	assert_true(topics_is_full(w.topics));
+	place_run_ms(&w.place, 50);
+	assert_int_equal(node_count(&w.place.node, IPC_APPEND), 6); /* 30 of 32 MiB */
+	node_answer(&w.place.node, node_seen(&w.place.node, IPC_APPEND, 2));
+	finish(&r[2]);
+	seen(IPC_APPEND, 7);
+	node_answer_all(&w.place.node);
+	for (int i = 0; i < 7; i++)
+		if (i != 2)
+			finish(&r[i]);
+	place_run_ms(&w.place, 5);
+	assert_true(w.room);
+	assert_false(topics_is_full(w.topics));
+	for (int i = 0; i < 7; i++)
+		assert_memory_equal(node_seen(&w.place.node, IPC_APPEND, (size_t)i)->payload, big, n);
+	append(&r[0], "/x", NULL, slice_of(big, IPC_CREDIT + 1ull), SOON);
+	finish(&r[0]);
+	assert_int_equal(r[0].kind, PICO_TOO_LARGE);
+	free(big);
+}
+
+static void test_order(void **state)
+{
+	enum { N = 300 };
+	static struct result r[N];
+	uint8_t *big = noise(70000, 4);
+	for (int i = 0; i < N; i++) {
+		char name[16];
+		snprintf(name, sizeof(name), "/%d", i);
+		append(&r[i], name, NULL, slice_of(big, i % 3 == 0 ? 70000 : 10), SOON);
+		if (i % 50 == 0)
+			place_run_ms(&w.place, 1);
+	}
+	finish(&r[N - 1]);
+	for (int i = 0; i < N; i++) {
+		char name[16];
+		snprintf(name, sizeof(name), "/%d", i);
+		assert_string_equal(node_seen(&w.place.node, IPC_APPEND, (size_t)i)->name, name);
+		assert_int_equal(r[i].number, i);
+	}
+	free(big);
+}
+
+static int on_resume(struct node *n, const Ipc__Resume__Sent *sent, uint64_t *ret_base)
+{
+	*ret_base = 1000;
+	switch (n->n_resumed) {
+	case 1: return IPC__RESUME_ANSWER__STATE__STORED;
+	case 2: return IPC__RESUME_ANSWER__STATE__ABSENT;
+	default: return IPC__RESUME_ANSWER__STATE__UNKNOWN;
+	}
+}
+
+/* Every kind of call under way when storaged is killed; then each rule. */
+static void test_restart(void **state)
+{
+	static const char id[16] = "0123456789abcde";
+	struct result g, l, o, wt, rd, cr, many, prod, stored, absent, unknown, del_id, del_name, close_id, big_r, fresh;
+	struct node *n = &w.place.node;
+	uint8_t *big = noise(200000, 5);
+	connect_again();
+	memset(n->hold, true, sizeof(n->hold));
+	n->hold[IPC_RESUME] = false;
+	n->on_resume = on_resume;
+	n->wal_session = 8;
+	n->wal_seq = 44;                /* heard with the next answer */
+	n->hold[IPC_GET] = false;
+	get(&g, "/warm", SOON);
+	finish(&g);
+	n->hold[IPC_GET] = true;
+
+	get(&g, "/g", SOON);
+	other(&l, IPC_LIST);
+	other(&o, IPC_OFFSETS);
+	wait_for(&wt, 9, SOON);
+	read_at(&rd, 9);
+	other(&cr, IPC_CREATE);
+	append(&stored, "/stored", NULL, slice_str("s"), SOON);
+	append(&prod, "/prod", "p", slice_str("p"), SOON);
+	append(&absent, "/absent", NULL, slice_str("a"), SOON);
+	append(&unknown, "/unknown", NULL, slice_str("u"), SOON);
+	change(&del_id, IPC_DELETE, id, "/del-id");
+	change(&del_name, IPC_DELETE, NULL, "/del-name");
+	change(&close_id, IPC_CLOSE, id, "/close-id");
+	append(&big_r, "/big", "p", slice_of(big, 200000), SOON);
+	other(&many, IPC_CREATE_MANY);
+	seen(IPC_CREATE_MANY, 1);
+	assert_int_equal(node_parked(n), 15);
+	uint64_t ids[3] = { node_seen(n, IPC_APPEND, 0)->request_id, node_seen(n, IPC_APPEND, 2)->request_id,
+			    node_seen(n, IPC_APPEND, 3)->request_id };
+
+	place_down(&w.place);
+	memset(n->hold, false, sizeof(n->hold));
+	place_run_ms(&w.place, 30);
+	append(&fresh, "/fresh", NULL, slice_str("f"), SOON);
+	assert_int_equal(n->n_seen, 0);
+	assert_int_equal(stored.n + prod.n + absent.n + g.n + wt.n, 0);
+
+	n->wal_session = 9;
+	n->wal_seq = 1;
+	place_up(&w.place, 101);
+	connect_again();
+	place_run_ms(&w.place, 30);
+	assert_int_equal(n->n_seen, 0); /* it recovers: calls wait */
+	peers_serve(w.place.peers);
+	finish(&fresh);
+
+	assert_int_equal(n->n_resumed, 3);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(n->resumed[i].request_id, ids[i]);
+		assert_int_equal(n->resumed[i].wal_session, 8);
+		assert_int_equal(n->resumed[i].wal_seq, 44);
+	}
+	static const char *const order[] = { "", "/prod", "/absent", "/del-id", "/close-id", "/big", "", "/fresh" };
+	static const enum ipc_type types[] = { IPC_CREATE, IPC_APPEND, IPC_APPEND, IPC_DELETE, IPC_CLOSE, IPC_APPEND,
+					       IPC_CREATE_MANY, IPC_APPEND };
+	size_t k = 0, at_resume = 0;
+	for (size_t i = 0; i < n->n_seen; i++) {
+		struct seen *s = &n->seen[i];
+		if (s->type == IPC_RESUME)
+			at_resume = i;
+		if (s->type == IPC_RESUME || s->type == IPC_GET || s->type == IPC_LIST || s->type == IPC_OFFSETS ||
+		    s->type == IPC_WAIT || s->type == IPC_READ)
+			continue;
+		assert_true(i > at_resume && k < 8);
+		assert_int_equal(s->type, types[k]);
+		assert_string_equal(s->name, order[k]);
+		k++;
+	}
+	assert_int_equal(k, 8);
+	struct seen *s = node_seen(n, IPC_APPEND, 2);
+	assert_int_equal(s->payload_n, 200000);
+	assert_memory_equal(s->payload, big, 200000);
+	assert_int_equal(node_seen(n, IPC_APPEND, 1)->request_id, ids[1]);
+
+	struct result *good[] = { &g, &l, &o, &wt, &rd, &cr, &many, &prod, &stored, &absent, &del_id, &close_id, &big_r };
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		finish(good[i]);
+		assert_int_equal(good[i]->kind, PICO_OK);
+	}
+	assert_int_equal(stored.number, 1000);
+	assert_int_equal(prod.number, 0);
+	assert_int_equal(absent.number, 1);
+	assert_int_equal(del_id.number, 1);     /* what was found gone, we deleted */
+	finish(&unknown);
+	assert_int_equal(unknown.kind, PICO_DURABILITY);
+	finish(&del_name);
+	assert_int_equal(del_name.kind, PICO_DURABILITY);
+	free(big);
+}
+
+/* Killed again before Resume is answered: asked again, with the first position. */
+static void test_restart_twice(void **state)
+{
+	struct result a, later;
+	struct node *n = &w.place.node;
+	connect_again();
+	n->on_resume = on_resume;
+	n->n_resumed = 1;               /* the answer will be ABSENT */
+	n->hold[IPC_APPEND] = n->hold[IPC_RESUME] = true;
+	append(&a, "/a", NULL, slice_str("a"), SOON);
+	seen(IPC_APPEND, 1);
+	uint64_t id = node_seen(n, IPC_APPEND, 0)->request_id;
+	place_down(&w.place);
+	n->wal_session = 2;
+	place_up(&w.place, 101);
+	peers_serve(w.place.peers);
+	seen(IPC_RESUME, 1);
+	append(&later, "/later", NULL, slice_str("l"), SOON);
+	place_run_ms(&w.place, 20);
+	assert_int_equal(node_count(n, IPC_APPEND), 0); /* waits behind the older one */
+	place_down(&w.place);
+	n->hold[IPC_APPEND] = n->hold[IPC_RESUME] = false;
+	place_up(&w.place, 102);
+	peers_serve(w.place.peers);
+	finish(&later);
+	finish(&a);
+	assert_int_equal(n->resumed[1].request_id, id);
+	assert_int_equal(n->resumed[1].wal_session, 1);
+	assert_string_equal(node_seen(n, IPC_APPEND, 0)->name, "/a");
+	assert_string_equal(node_seen(n, IPC_APPEND, 1)->name, "/later");
+	assert_int_equal(a.kind, PICO_OK);
+}
+
+/* The connection is lost, storaged is not: what it has got goes on there, and nobody can ask about it. */
+static void test_same_storaged(void **state)
+{
+	struct result a, p, g;
+	struct node *n = &w.place.node;
+	connect_again();
+	n->hold[IPC_APPEND] = n->hold[IPC_GET] = true;
+	append(&a, "/a", NULL, slice_str("a"), SOON);
+	append(&p, "/p", "p", slice_str("p"), SOON);
+	get(&g, "/g", SOON);
+	seen(IPC_GET, 1);
+	place_down(&w.place);
+	n->hold[IPC_APPEND] = n->hold[IPC_GET] = false;
+	place_up(&w.place, 100);
+	peers_serve(w.place.peers);
+	finish(&a);
+	finish(&p);
+	finish(&g);
+	assert_int_equal(a.kind, PICO_DURABILITY);
+	assert_int_equal(p.kind, PICO_OK);
+	assert_int_equal(g.kind, PICO_OK);
+	assert_int_equal(node_count(n, IPC_RESUME), 0);
+	assert_int_equal(node_count(n, IPC_APPEND), 1);
+}
+
+/* What was answered before a restart stays readable, and its release is nobody's business any more. */
+static void test_old_references(void **state)
+{
+	struct result a, b;
+	size_t size[3];
+	put_batches(&w.place.node, size);
+	read_at(&a, 0);
+	finish(&a);
+	place_down(&w.place);
+	assert_int_equal(w.place.node.pin.count, 0);
+	place_up(&w.place, 101);
+	peers_serve(w.place.peers);
+	read_at(&b, 0);
+	finish(&b);
+	check_batches(a.pieces, size);
+	topics_pieces_release(a.pieces);
+	place_run_ms(&w.place, 10);
+	assert_int_equal(peers_count(w.place.peers).refs, 1);
+	check_batches(b.pieces, size);
+	topics_pieces_release(b.pieces);
+	assert_true(place_run(&w.place, is_unpinned, NULL, SOON));
+}
+
+/* topics_free() with calls in every state: each is answered once. */
+static void test_end(void **state)
+{
+	struct result a, b, c;
+	struct topics_config config;
+	connect_again();
+	w.place.node.hold[IPC_APPEND] = w.place.node.hold[IPC_WAIT] = true;
+	append(&a, "/a", NULL, slice_str("a"), SOON);
+	wait_for(&b, 1, SOON);
+	seen(IPC_APPEND, 1);
+	get(&c, "/c", SOON);
+	topics_free(w.topics);
+	assert_int_equal(a.n, 1);
+	assert_int_equal(a.kind, PICO_DURABILITY);
+	assert_int_equal(b.n, 1);
+	assert_int_equal(b.kind, PICO_UNAVAILABLE);
+	assert_int_equal(c.n, 1);
+	assert_int_equal(c.kind, PICO_UNAVAILABLE);
+	place_client_config(&w.place, IPC_ROLE_HTTP, 2, &config);
+	assert_int_equal(topics_new(w.place.env, &config, &w.topics), 0);
+	get(&c, "/c", SOON);
+	finish(&c);
+	assert_int_equal(peers_count(w.place.peers).peers, 1);
+	assert_int_equal(peers_count(w.place.peers).calls, 1);  /* the append goes on without a listener */
+	node_answer_all(&w.place.node);
+	assert_int_equal(peers_count(w.place.peers).calls, 0);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_calls), T(test_errors), T(test_read), T(test_reclaim), T(test_waits_are_shared), T(test_abandon),
+		T(test_deadlines), T(test_credit), T(test_order), T(test_restart), T(test_restart_twice),
+		T(test_same_storaged), T(test_old_references), T(test_end),
+	};
+	return cmocka_run_group_tests_name("topics over IPC", tests, NULL, NULL);
+}
