@@ -105,7 +105,7 @@ static void on_applied(void *arg, const Meta__Command *command, const Meta__Resu
 	struct node *n = arg;
 	const struct state *s = meta_state(n->meta);
 	metric_set(METRIC_TOPICS, state_n_topics(s));
-	if (n->engine == NULL || result->error != PICO_OK)
+	if (n->phase < NODE_RECOVERING || result->error != PICO_OK)
 		return;
 	switch (command->kind_case) {
 	case META__COMMAND__KIND_CREATE_TOPIC:
