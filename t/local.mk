@@ -48,6 +48,14 @@ check_PROGRAMS += t/00-unit-http1
 t_00_unit_http1_SOURCES = t/unit/http1.c
 t_00_unit_http1_LDADD = worker-http/libworkerhttp.a $(TEST_LIBS)
 
+check_PROGRAMS += t/00-unit-pico-query
+t_00_unit_pico_query_SOURCES = t/unit/pico_query.c
+t_00_unit_pico_query_LDADD = worker-http/libworkerhttp.a $(TEST_LIBS)
+
+check_PROGRAMS += t/00-unit-pico-records
+t_00_unit_pico_records_SOURCES = t/unit/pico_records.c
+t_00_unit_pico_records_LDADD = worker-http/libworkerhttp.a $(TEST_LIBS)
+
 check_PROGRAMS += t/00-unit-objstore
 t_00_unit_objstore_SOURCES = t/unit/objstore.c
 t_00_unit_objstore_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)

@@ -19,3 +19,7 @@ worker_http_libworkerhttp_a_SOURCES = \
 	worker-http/pico_topic.c worker-http/pico_topic.h \
 	worker-http/request.c worker-http/request.h \
 	worker-http/server.c worker-http/server.h
+
+pkglibexec_PROGRAMS += worker-http/worker-http
+worker_http_worker_http_SOURCES = worker-http/main.c
+worker_http_worker_http_LDADD = worker-http/libworkerhttp.a $(COMMON_LIBS)
