@@ -229,6 +229,7 @@ static struct slice scratch_slice(const struct parser *p, struct span s)
 	return s.end > s.begin ? slice_of(buf_head(&p->scratch) + s.begin, s.end - s.begin) : slice_str("");
 }
 
+/* False when it is refused or does not fit. */
 static bool write_record(struct parser *p, struct record_batch_writer *w)
 {
 	static struct record_header headers[RECORD_BATCH_MAX_HEADERS];
@@ -240,7 +241,7 @@ static bool write_record(struct parser *p, struct record_batch_writer *w)
 	for (uint32_t i = 0; i < p->n_headers; i++)
 		headers[i] = (struct record_header){ scratch_slice(p, p->name[i]), scratch_slice(p, p->value[i]) };
 	record_batch_add(w, scratch_slice(p, key), scratch_slice(p, body), headers, p->n_headers);
-	return true;
+	return !w->out->failed;
 }
 
 /* One record, behind its '{'. */
@@ -314,6 +315,8 @@ int pico_json_batch(struct slice doc, struct buf *out, uint32_t *ret_count, char
 	record_batch_begin(&w, out);
 	bool good = take_document(&p, &w);
 	buf_done(&p.scratch);
+	if (out->failed)
+		return -ENOBUFS;
 	if (!good)
 		return -EBADMSG;
 	*ret_count = w.count;
