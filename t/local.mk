@@ -81,7 +81,7 @@ check_PROGRAMS += t/json-tool
 t_json_tool_SOURCES = t/json_tool.c
 t_json_tool_LDADD = $(COMMON_LIBS)
 
-EXTRA_DIST += t/run t/00-headers.t t/90-layers.t t/lib/tree.py
+EXTRA_DIST += t/run t/00-headers.t t/90-layers.t t/90-tidy.t t/lib/tree.py
 # An object store on a pipe, for t/30-objstore-faults.py.
 check_PROGRAMS += t/objstore-tool
 t_objstore_tool_SOURCES = t/objstore_tool.c
