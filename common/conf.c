@@ -133,7 +133,7 @@ static int parse_number(const struct conf_row *row, const char *s, int64_t *ret_
 	}
 	if (*end != '\0')
 		return -EINVAL;
-	*ret_value = (int64_t)n << shift;
+	*ret_value = (int64_t)n * (1 << shift);
 	return 0;
 }
 

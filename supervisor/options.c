@@ -25,7 +25,8 @@ static bool has_word(const struct supervisor *s, const char *word)
 
 static void print(struct buf *text, FILE *to)
 {
-	fwrite(buf_head(text), 1, buf_len(text), to);
+	if (buf_len(text) > 0)
+		fwrite(buf_head(text), 1, buf_len(text), to);
 	fflush(to);
 }
 

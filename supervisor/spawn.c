@@ -190,11 +190,12 @@ static void place_descriptors(const struct outfit *o)
 
 static _Noreturn void become_child(int program, enum process_kind kind, const struct outfit *o, pid_t parent)
 {
+	static char role[] = "role=admin";
 	char *argv[3] = { (char *)(uintptr_t)process_kind_name(kind), NULL, NULL };
 	char *env[ENVIRONMENT_MAX + 1];
 	size_t n = 0;
 	if (kind == PROCESS_WORKER_ADMIN)
-		argv[1] = (char[]){ "role=admin" };
+		argv[1] = role;
 	for (char **e = environ; *e != NULL && n < ENVIRONMENT_MAX; e++) {
 		if (is_harmless(*e))
 			env[n++] = *e;
