@@ -82,6 +82,12 @@ t_json_tool_SOURCES = t/json_tool.c
 t_json_tool_LDADD = $(COMMON_LIBS)
 
 EXTRA_DIST += t/run t/00-headers.t t/90-layers.t t/90-tidy.t t/lib/tree.py
+EXTRA_DIST += t/run t/00-headers.t t/90-layers.t t/lib/tree.py
+# What the disk gives, for make bench.
+noinst_PROGRAMS += t/bench/bench-disk
+t_bench_bench_disk_SOURCES = t/bench/bench-disk.c
+t_bench_bench_disk_LDADD = $(STORAGED_LIBS)
+
 # An object store on a pipe, for t/30-objstore-faults.py.
 check_PROGRAMS += t/objstore-tool
 t_objstore_tool_SOURCES = t/objstore_tool.c
