@@ -69,6 +69,11 @@ t_00_unit_meta_log_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
 check_PROGRAMS += t/20-ipc-topics
 t_20_ipc_topics_SOURCES = t/20-ipc-topics.c t/lib/scripted_node.c t/lib/scripted_node.h
 t_20_ipc_topics_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += t/00-unit-engine
+t_00_unit_engine_SOURCES = t/unit/engine.c t/unit/engine.h t/unit/engine_lib.c \
+	t/unit/engine_world.c t/unit/engine_world.h
+t_00_unit_engine_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 endif
 
 # Stands for storaged and worker-http in the supervisor's tests.

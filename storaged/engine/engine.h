@@ -43,7 +43,11 @@ struct engine_events {
 
 int engine_new(struct env *env, struct objstore *wal, const struct engine_config *config,
 	       const struct engine_events *events, void *arg, struct engine **ret_engine);
-void engine_free(struct engine *e);     /* no callback runs any more */
+/*
+ * No callback runs any more, and none of the appends, reads and waits outstanding. What the store still has of the
+ * engine's must have come back, or the store is freed first; tasks deferred on env have run or never will.
+ */
+void engine_free(struct engine *e);
 
 /* ------------------------------------------------------------------- start */
 
@@ -114,7 +118,8 @@ struct engine_append {
 	void (*on_done)(struct engine_append *a, const struct pico_error *error);
 	void *owner;                    /* the caller's */
 	/* out, valid when error is NULL */
-	uint64_t base_offset, next_offset;
+	uint64_t base_offset;           /* duplicate: of the original, if base_known */
+	uint64_t next_offset;           /* duplicate, check_only, was_closed: the log's durable end */
 	int64_t timestamp_ms;
 	bool duplicate, base_known, closed;
 	bool was_closed;                /* a close of a log that was closed already */
@@ -123,12 +128,14 @@ struct engine_append {
 	struct engine_append *next_in_list, **prev_in_list;
 	struct env_timer timer;
 	struct engine *engine;
-	uint64_t waits_for;
+	uint64_t waits_for;             /* ticket of a frame */
+	uint64_t begun_ns;
 	struct pico_error verdict;
 	int state;
 	bool has_verdict;
 };
 
+/* on_done may run before this returns. */
 void engine_append(struct engine *e, struct engine_append *a);
 /* true: it was not in the arena; nothing happened and on_done will not run. false: it goes on. */
 bool engine_append_cancel(struct engine *e, struct engine_append *a);

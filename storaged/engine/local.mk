@@ -1,3 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 storaged_libstoraged_a_SOURCES += \
-	storaged/engine/page_cache.c storaged/engine/page_cache.h
+	storaged/engine/append.c \
+	storaged/engine/arena.c storaged/engine/arena.h \
+	storaged/engine/decide.c \
+	storaged/engine/engine.c storaged/engine/engine.h \
+	storaged/engine/engine_impl.h \
+	storaged/engine/fetch.c \
+	storaged/engine/log.c storaged/engine/log.h \
+	storaged/engine/page_cache.c storaged/engine/page_cache.h \
+	storaged/engine/producer.c storaged/engine/producer.h \
+	storaged/engine/read.c storaged/engine/read.h \
+	storaged/engine/recovery.c storaged/engine/recovery.h \
+	storaged/engine/recovery_read.c \
+	storaged/engine/request.c storaged/engine/request.h \
+	storaged/engine/stamp.c storaged/engine/stamp.h \
+	storaged/engine/wait.c \
+	storaged/engine/wal.c storaged/engine/wal.h \
+	storaged/engine/wal_format.c storaged/engine/wal_format.h

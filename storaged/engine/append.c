@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Appends: from the call to the arena, and from the stored object to the answer.
+ *
+ *   new -> (room: waits in order for space) -> arena: written, waits for its object -> done
+ *                                           -> verdict: an answer that waits for another frame -> done
+ *
+ * Invariants: appends are decided and placed in the order they came; the payload is read once, into the
+ * arena, and judged there; nothing of a refused append is left anywhere; an answer is given only when
+ * every frame it rests on is confirmed.
+ */
+#include "storaged/engine/engine_impl.h"
+
+#include <stdlib.h>
+
+#include "common/metrics.h"
+#include "common/record_batch.h"
+#include "proto/frame.pb-c.h"
+
+/* -------------------------------------------------------------------- lists */
+
+static void list_link(struct engine_append **list, struct engine_append *a)
+{
+	a->next_in_list = *list;
+	a->prev_in_list = list;
+	if (*list != NULL)
+		(*list)->prev_in_list = &a->next_in_list;
+	*list = a;
+}
+
+static void list_unlink(struct engine_append *a)
+{
+	*a->prev_in_list = a->next_in_list;
+	if (a->next_in_list != NULL)
+		a->next_in_list->prev_in_list = a->prev_in_list;
+	a->next_in_list = NULL;
+	a->prev_in_list = NULL;
+}
+
+static void room_unlink(struct engine *e, struct engine_append *a)
+{
+	if (e->room_tail == &a->next_in_list)
+		e->room_tail = a->prev_in_list;
+	list_unlink(a);
+	e->n_room--;
+}
+
+static void room_push_back(struct engine *e, struct engine_append *a)
+{
+	a->next_in_list = NULL;
+	a->prev_in_list = e->room_tail;
+	*e->room_tail = a;
+	e->room_tail = &a->next_in_list;
+	e->n_room++;
+	a->state = APPEND_ROOM;
+}
+
+static void room_push_front(struct engine *e, struct engine_append *a)
+{
+	if (e->room_first == NULL)
+		e->room_tail = &a->next_in_list;
+	list_link(&e->room_first, a);
+	e->n_room++;
+	a->state = APPEND_ROOM;
+}
+
+static struct pending *pending_at(struct engine *e, uint64_t ticket)
+{
+	must(ticket >= e->pending_first && ticket < e->pending_end);
+	return &e->pending[ticket & (e->pending_capacity - 1)];
+}
+
+static struct pending *pending_push(struct engine *e)
+{
+	if (e->pending_end - e->pending_first == e->pending_capacity) {
+		uint64_t capacity = e->pending_capacity == 0 ? 64 : e->pending_capacity * 2;
+		struct pending *wider = must_calloc(capacity, sizeof(*wider));
+		for (uint64_t t = e->pending_first; t < e->pending_end; t++) {
+			struct pending *p = &wider[t & (capacity - 1)];
+			*p = *pending_at(e, t);
+			if (p->dependents != NULL)
+				p->dependents->prev_in_list = &p->dependents;
+		}
+		free(e->pending);
+		e->pending = wider;
+		e->pending_capacity = capacity;
+	}
+	struct pending *p = &e->pending[e->pending_end++ & (e->pending_capacity - 1)];
+	*p = (struct pending){ 0 };
+	return p;
+}
+
+/* ------------------------------------------------------------------ answers */
+
+static void append_finish(struct engine_append *a, const struct pico_error *error)
+{
+	struct engine *e = a->engine;
+	must(a->state != APPEND_DONE);
+	a->state = APPEND_DONE;
+	env_timer_stop(e->env, &a->timer);
+	if (error != NULL) {
+		metric_add(METRIC_APPEND_ERRORS, 1);
+	} else if (!a->check_only) {
+		metric_add(METRIC_APPENDS, 1);
+		histogram_observe(HISTOGRAM_APPEND_SECONDS, env_now_ns(e->env) - a->begun_ns);
+	}
+	a->on_done(a, error);
+}
+
+static void append_fail(struct engine_append *a, enum pico_error_kind kind, const char *text)
+{
+	struct pico_error error;
+	pico_error_set(&error, kind, "%s", text);
+	append_finish(a, &error);
+}
+
+/* The frame that a verdict rests on is confirmed. */
+static void append_give_verdict(struct engine_append *a)
+{
+	if (a->has_verdict) {
+		append_finish(a, &a->verdict);
+		return;
+	}
+	a->closed = a->log->closed;
+	if (!a->base_known)
+		a->base_offset = a->log->confirm;
+	a->next_offset = a->log->confirm;
+	a->timestamp_ms = a->log->last_time;
+	append_finish(a, NULL);
+}
+
+static void append_verdict(struct engine_append *a, bool refused, uint64_t ticket)
+{
+	struct engine *e = a->engine;
+	a->has_verdict = refused;
+	if (ticket < e->pending_first) {
+		append_give_verdict(a);
+		return;
+	}
+	a->state = APPEND_VERDICT;
+	a->waits_for = ticket;
+	list_link(&pending_at(e, ticket)->dependents, a);
+}
+
+/* What is still true of an append that will not hear of its frame. */
+static void append_fail_unheard(struct engine_append *a)
+{
+	if (a->state == APPEND_ARENA)
+		append_fail(a, PICO_DURABILITY, "the record was not known to be stored in time; it may be");
+	else if (a->state == APPEND_VERDICT && a->duplicate)
+		append_fail(a, PICO_DURABILITY, "its first copy was not known to be stored in time; it may be");
+	else
+		append_fail(a, PICO_UNAVAILABLE, "storage did not answer in time; nothing was written");
+}
+
+static void append_detach(struct engine_append *a)
+{
+	struct engine *e = a->engine;
+	if (a->state == APPEND_ROOM)
+		room_unlink(e, a);
+	else if (a->state == APPEND_VERDICT)
+		list_unlink(a);
+	else if (a->state == APPEND_ARENA)
+		pending_at(e, a->waits_for)->append = NULL;
+}
+
+static void on_deadline(void *arg)
+{
+	struct engine_append *a = arg;
+	append_detach(a);
+	append_fail_unheard(a);
+}
+
+/* ------------------------------------------------------------------ placing */
+
+/* FrameMeta of an append; id_buf has room for the id and its end byte. */
+static void meta_fill(const struct engine_append *a, Frame__Meta *m, Frame__Producer *p, char *id_buf)
+{
+	frame__meta__init(m);
+	if (a->has_producer) {
+		frame__producer__init(p);
+		memcpy(id_buf, a->producer_id.p, a->producer_id.n);
+		id_buf[a->producer_id.n] = '\0';
+		p->id = id_buf;
+		p->epoch = a->producer_epoch;
+		p->seq = a->producer_seq;
+		m->producer = p;
+	}
+	if (a->has_stream_seq) {
+		m->has_stream_seq = 1;
+		m->stream_seq.data = (uint8_t *)a->stream_seq.p;
+		m->stream_seq.len = a->stream_seq.n;
+	}
+	m->closes = a->close_after;
+	m->worker_instance = a->worker_instance;
+	m->request_id = a->request_id;
+}
+
+/* Judges the copy in the arena, which nobody else can change. */
+static bool batch_check(struct engine_append *a, struct slice copy, uint32_t *ret_count)
+{
+	struct record_batch b;
+	struct pico_error *e = &a->verdict;
+	if (record_batch_read(copy, &b) != 0 || b.last_offset_delta != b.record_count - 1)
+		pico_error_set(e, PICO_CORRUPT_BATCH, "the batch is malformed");
+	else if (!record_batch_crc_is_good(&b))
+		pico_error_set(e, PICO_CORRUPT_BATCH, "the checksum of the batch is wrong");
+	else if ((b.attributes & BATCH_CODEC_MASK) != 0)
+		pico_error_set(e, PICO_BAD_REQUEST, "compressed batches are not taken");
+	else if ((b.attributes & (BATCH_TRANSACTIONAL | BATCH_CONTROL)) != 0)
+		pico_error_set(e, PICO_BAD_REQUEST, "transactional and control batches are not taken");
+	else if (b.producer_id >= 0)
+		pico_error_set(e, PICO_BAD_REQUEST, "batches with a numeric producer id are not taken");
+	else {
+		*ret_count = b.record_count;
+		return true;
+	}
+	return false;
+}
+
+/* After the frame is in the arena: the log and the pending ring. */
+static void append_submit(struct engine_append *a, const struct frame *f, uint64_t ticket, uint64_t seq,
+			  uint32_t body_position)
+{
+	struct engine *e = a->engine;
+	struct log *log = a->log;
+	struct frame_facts facts = {
+		.base = f->base_offset, .next = f->base_offset + f->record_count, .append_time = f->append_time,
+		.ticket = ticket, .has_producer = a->has_producer, .has_stream_seq = a->has_stream_seq,
+		.closes = a->close_after, .producer_id = a->producer_id, .stream_seq = a->stream_seq,
+		.producer_epoch = a->producer_epoch, .producer_seq = a->producer_seq,
+	};
+	log_submit(log, &facts);
+	if (f->payload.n > 0) {
+		struct frame_ref ref = {
+			.base = f->base_offset, .session = e->n_sessions - 1, .seq = seq,
+			.position = (uint32_t)(WAL_HEADER + body_position + FRAME_HEADER + frame_pad(f->meta.n)),
+			.length = (uint32_t)f->payload.n,
+		};
+		log_index_add(log, &ref);
+	}
+	must(ticket == e->pending_end);
+	struct pending *p = pending_push(e);
+	*p = (struct pending){
+		.log = log, .append = a, .base = facts.base, .next = facts.next, .timestamp_ms = f->append_time,
+		.bytes = (uint32_t)f->payload.n, .closes = a->close_after,
+	};
+	log->refs++;
+	a->state = APPEND_ARENA;
+	a->waits_for = ticket;
+}
+
+/* false: no room, nothing happened. */
+static bool append_place(struct engine_append *a, int64_t now_ms)
+{
+	struct engine *e = a->engine;
+	struct log *log = a->log;
+	Frame__Meta meta;
+	Frame__Producer producer;
+	char id_buf[PRODUCER_ID_MAX + 1];
+	meta_fill(a, &meta, &producer, id_buf);
+	struct frame f = {
+		.log_id = log->id, .base_offset = log->next, .epoch = log->epoch,
+		.append_time = now_ms > log->last_time ? now_ms : log->last_time,
+	};
+	f.max_timestamp = f.append_time;
+	f.meta.n = frame__meta__get_packed_size(&meta);
+	f.payload.n = a->payload.n;
+	uint32_t size = (uint32_t)frame_size(f.meta.n, f.payload.n);
+	uint8_t *at = arena_reserve(&e->arena, size);
+	if (at == NULL)
+		return false;
+	uint8_t *batch = at + FRAME_HEADER + frame_pad(f.meta.n);
+	frame__meta__pack(&meta, at + FRAME_HEADER);
+	f.meta.p = at + FRAME_HEADER;
+	f.payload.p = batch;
+	if (f.payload.n > 0) {
+		memcpy(batch, a->payload.p, f.payload.n);
+		if (!batch_check(a, f.payload, &f.record_count)) {
+			append_verdict(a, true, 0);
+			return true;
+		}
+		record_batch_place(batch, f.base_offset, f.epoch);
+		record_batch_stamp(batch, f.payload.n, f.append_time);
+	}
+	frame_encode(at, &f);
+	uint64_t seq;
+	uint32_t body_position;
+	uint64_t ticket = wal_commit(&e->wal, at, size, &seq, &body_position);
+	append_submit(a, &f, ticket, seq, body_position);
+	return true;
+}
+
+/* Decides, and places what is taken. false: no room. */
+static bool append_try(struct engine_append *a)
+{
+	struct engine *e = a->engine;
+	int64_t now_ms = stamp_now_ms(&e->stamp, e->env);
+	uint64_t ticket;
+	a->duplicate = a->was_closed = a->base_known = false;
+	switch (append_decide(a, now_ms, &ticket)) {
+	case APPEND_TAKE:
+		if (!a->check_only)
+			return append_place(a, now_ms);
+		append_verdict(a, false, ticket);
+		break;
+	case APPEND_ANSWER:
+		append_verdict(a, false, ticket);
+		break;
+	case APPEND_REFUSE:
+		append_verdict(a, true, ticket);
+		break;
+	}
+	return true;
+}
+
+/* --------------------------------------------------------------------- call */
+
+static bool append_is_well_formed(struct engine_append *a, struct pico_error *e)
+{
+	const struct engine_config *c = &a->engine->config;
+	if (a->payload.n > c->max_message_size)
+		pico_error_set(e, PICO_TOO_LARGE, "a batch of %zu bytes; at most %u are taken", a->payload.n,
+			       c->max_message_size);
+	else if (a->has_producer && (a->producer_id.n == 0 || a->producer_id.n > PRODUCER_ID_MAX ||
+				     memchr(a->producer_id.p, 0, a->producer_id.n) != NULL))
+		pico_error_set(e, PICO_BAD_REQUEST, "a producer id has 1 to %u bytes, none of them zero", PRODUCER_ID_MAX);
+	else if (a->has_stream_seq && a->stream_seq.n > STREAM_SEQ_MAX)
+		pico_error_set(e, PICO_BAD_REQUEST, "a stream sequence has at most %u bytes", STREAM_SEQ_MAX);
+	else if (a->payload.n == 0 && !a->close_after && !a->check_only)
+		pico_error_set(e, PICO_BAD_REQUEST, "no records");
+	else
+		return true;
+	return false;
+}
+
+void engine_append(struct engine *e, struct engine_append *a)
+{
+	struct pico_error error;
+	a->engine = e;
+	a->state = APPEND_NEW;
+	a->begun_ns = env_now_ns(e->env);
+	a->timer = (struct env_timer){ .on_fire = on_deadline, .arg = a };
+	if (!append_is_well_formed(a, &error)) {
+		append_finish(a, &error);
+		return;
+	}
+	if (e->dead || !e->serving || e->stopping) {
+		append_fail(a, PICO_UNAVAILABLE, "this node is not serving");
+		return;
+	}
+	if (a->deadline_ms != 0 && a->deadline_ms <= env_now_ms(e->env)) {
+		append_fail_unheard(a);
+		return;
+	}
+	if (e->n_room >= ROOM_APPENDS_MAX) {
+		append_fail(a, PICO_UNAVAILABLE, "too many appends wait for storage; nothing was written");
+		return;
+	}
+	if (a->deadline_ms != 0)
+		env_timer_start(e->env, &a->timer, a->deadline_ms);
+	if (e->room_first != NULL || !append_try(a))
+		room_push_back(e, a);
+}
+
+bool engine_append_cancel(struct engine *e, struct engine_append *a)
+{
+	must(a->engine == e);
+	if (a->state != APPEND_ROOM && a->state != APPEND_VERDICT)
+		return false;
+	append_detach(a);
+	env_timer_stop(e->env, &a->timer);
+	a->state = APPEND_DONE;
+	return true;
+}
+
+void append_room(struct engine *e)
+{
+	while (!e->dead && !e->stopping && e->room_first != NULL) {
+		struct engine_append *a = e->room_first;
+		room_unlink(e, a);
+		a->state = APPEND_NEW;
+		if (!append_try(a)) {
+			room_push_front(e, a);
+			return;
+		}
+	}
+}
+
+/* ------------------------------------------------------------- confirmation */
+
+static void append_stored(struct pending *p)
+{
+	struct engine_append *a = p->append;
+	a->base_offset = p->base;
+	a->base_known = p->next > p->base;
+	a->next_offset = p->next;
+	a->timestamp_ms = p->timestamp_ms;
+	a->closed = p->closes || p->log->closed;
+	metric_add(METRIC_APPEND_BYTES, p->bytes);
+	metric_add(METRIC_RECORDS, (int64_t)(p->next - p->base));
+	append_finish(a, NULL);
+}
+
+static void publish(struct pending *p)
+{
+	must(p->base == p->log->confirm);
+	p->log->confirm = p->next;
+	if (p->closes)
+		p->log->closed = true;
+}
+
+/* All of the object becomes visible first: who is woken reads it at once and in one piece. */
+void append_confirm(struct engine *e, uint64_t ticket_end)
+{
+	must(ticket_end <= e->pending_end);
+	for (uint64_t t = e->pending_first; t < ticket_end; t++)
+		publish(pending_at(e, t));
+	while (e->pending_first < ticket_end) {
+		struct pending *p = pending_at(e, e->pending_first), copy = *p;
+		if (copy.dependents != NULL)
+			copy.dependents->prev_in_list = &copy.dependents;
+		e->pending_first++;
+		wait_wake(copy.log);
+		if (copy.append != NULL)
+			append_stored(&copy);
+		while (copy.dependents != NULL) {
+			struct engine_append *a = copy.dependents;
+			list_unlink(a);
+			append_give_verdict(a);
+		}
+		log_unref(copy.log);
+	}
+	env_defer(e->env, &e->room_task);
+}
+
+/* Planted bugs: the answer comes before its time. */
+void append_answer_early(struct engine *e, uint64_t first, uint64_t end, bool stored)
+{
+	for (uint64_t t = first < e->pending_first ? e->pending_first : first; t < end; t++) {
+		struct pending *p = pending_at(e, t), copy = *p;
+		if (p->append == NULL)
+			continue;
+		p->append = NULL;
+		if (stored)
+			append_stored(&copy);
+		else
+			append_fail(copy.append, PICO_UNAVAILABLE, "the put failed");
+	}
+}
+
+/* ------------------------------------------------------------------ endings */
+
+void append_fail_room(struct engine *e, const struct log *log, enum pico_error_kind kind, const char *text)
+{
+	struct engine_append *mine = NULL, **tail = &mine;
+	for (struct engine_append *a = e->room_first, *next; a != NULL; a = next) {
+		next = a->next_in_list;
+		if (log != NULL && a->log != log)
+			continue;
+		room_unlink(e, a);
+		a->state = APPEND_NEW;
+		a->prev_in_list = tail;
+		*tail = a;
+		tail = &a->next_in_list;
+	}
+	while (mine != NULL) {
+		struct engine_append *a = mine;
+		list_unlink(a);
+		append_fail(a, kind, text);
+	}
+}
+
+void append_fail_all(struct engine *e)
+{
+	must(e->dead);
+	append_fail_room(e, NULL, PICO_UNAVAILABLE, "this node lost its session; nothing was written");
+	for (uint64_t t = e->pending_first; t < e->pending_end; t++) {
+		struct engine_append *a;
+		if ((a = pending_at(e, t)->append) != NULL) {
+			pending_at(e, t)->append = NULL;
+			append_fail_unheard(a);
+		}
+		while ((a = pending_at(e, t)->dependents) != NULL) {
+			list_unlink(a);
+			append_fail_unheard(a);
+		}
+	}
+}
+
+void append_forget_all(struct engine *e)
+{
+	for (struct engine_append *a = e->room_first; a != NULL; a = a->next_in_list)
+		env_timer_stop(e->env, &a->timer);
+	for (uint64_t t = e->pending_first; t < e->pending_end; t++) {
+		struct pending *p = pending_at(e, t);
+		if (p->append != NULL)
+			env_timer_stop(e->env, &p->append->timer);
+		for (struct engine_append *a = p->dependents; a != NULL; a = a->next_in_list)
+			env_timer_stop(e->env, &a->timer);
+		log_unref(p->log);
+	}
+	free(e->pending);
+}

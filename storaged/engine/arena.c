@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Segments in a list by age, extents in a ring. Filling a frame that does not fit the newest segment
+ * goes to a spare one, which joins the list with its first commit: a refused batch leaves no hole.
+ */
+#include "storaged/engine/arena.h"
+
+#include <stdlib.h>
+
+#include "common/metrics.h"
+
+#define PAGE 4096u
+
+struct arena_segment {
+	struct segment segment;
+	struct pin pin;                 /* readers */
+	struct arena *arena;
+	struct arena_segment *newer;
+	uint64_t extent_first, extent_end;
+	uint32_t fill;
+	uint32_t busy;                  /* extents of unfinished objects */
+	bool asked_back;
+};
+
+void arena_init(struct arena *a, struct env *env, const struct arena_config *config)
+{
+	*a = (struct arena){ .env = env, .config = *config, .next_segment_id = config->first_segment_id };
+	a->extent_capacity = 64;
+	a->extents = must_calloc(a->extent_capacity, sizeof(*a->extents));
+}
+
+static void segment_free(struct arena *a, struct arena_segment *s)
+{
+	a->bytes -= s->segment.mem.size;
+	metric_set(METRIC_ARENA_BYTES, a->bytes);
+	a->env->ops->segment_free(a->env, &s->segment.mem);
+	free(s);
+}
+
+void arena_done(struct arena *a)
+{
+	while (a->oldest != NULL) {
+		struct arena_segment *s = a->oldest;
+		a->oldest = s->newer;
+		segment_free(a, s);
+	}
+	if (a->spare != NULL)
+		segment_free(a, a->spare);
+	free(a->extents);
+}
+
+/* ----------------------------------------------------------------- segments */
+
+static void on_pin_free(struct pin *pin)
+{
+	struct arena_segment *s = (struct arena_segment *)((char *)pin - offsetof(struct arena_segment, pin));
+	s->asked_back = false;
+	s->arena->config.on_room(s->arena->config.arg);
+}
+
+static struct arena_segment *segment_new(struct arena *a, uint64_t size)
+{
+	struct arena_segment *s = must_calloc(1, sizeof(*s));
+	if (a->env->ops->segment_new(a->env, ENV_SEGMENT_SHARED_READ, size, &s->segment.mem) != 0) {
+		free(s);
+		return NULL;
+	}
+	must(s->segment.mem.size >= size);
+	s->segment.id = a->next_segment_id++;
+	s->arena = a;
+	s->pin.on_free = on_pin_free;
+	a->bytes += s->segment.mem.size;
+	metric_set(METRIC_ARENA_BYTES, a->bytes);
+	return s;
+}
+
+struct extent *arena_extent(struct arena *a, uint64_t index)
+{
+	must(index >= a->extent_first && index < a->extent_end);
+	return &a->extents[index & (a->extent_capacity - 1)];
+}
+
+struct iovec arena_iovec(const struct extent *x)
+{
+	must(x->segment != NULL);
+	return (struct iovec){ .iov_base = x->segment->segment.mem.base + x->offset, .iov_len = x->length };
+}
+
+static void segment_leave(struct arena *a, struct arena_segment *s, struct arena_segment *older)
+{
+	must(s->busy == 0 && s->pin.count == 0 && s != a->newest);
+	for (uint64_t i = s->extent_first; i < s->extent_end; i++)
+		arena_extent(a, i)->segment = NULL;
+	while (a->extent_first < a->extent_end && arena_extent(a, a->extent_first)->segment == NULL)
+		a->extent_first++;
+	if (older == NULL)
+		a->oldest = s->newer;
+	else
+		older->newer = s->newer;
+	a->config.on_segment_gone(a->config.arg, &s->segment);
+	segment_free(a, s);
+}
+
+/* Lets the oldest segment go that may. */
+static bool arena_evict(struct arena *a)
+{
+	struct arena_segment *older = NULL;
+	for (struct arena_segment *s = a->oldest; s != a->newest; older = s, s = s->newer) {
+		if (s->busy == 0 && s->pin.count == 0) {
+			segment_leave(a, s, older);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Asks the oldest segment back that only readers pin. */
+static void arena_ask_back(struct arena *a)
+{
+	for (struct arena_segment *s = a->oldest; s != a->newest; s = s->newer) {
+		if (s->busy == 0 && !s->asked_back) {
+			must(s->pin.count > 0);
+			s->asked_back = true;
+			a->config.on_reclaim(a->config.arg, &s->segment);
+			return;
+		}
+	}
+}
+
+static bool arena_spare_for(struct arena *a, uint32_t size)
+{
+	uint64_t want = a->config.segment_size;
+	if (size > want)
+		want = ((uint64_t)size + PAGE - 1) / PAGE * PAGE;
+	if (a->spare != NULL && a->spare->segment.mem.size >= size)
+		return true;
+	if (a->spare != NULL) {
+		segment_free(a, a->spare);
+		a->spare = NULL;
+	}
+	while (a->bytes + want > a->config.bytes_max) {
+		if (!arena_evict(a)) {
+			arena_ask_back(a);
+			return false;
+		}
+	}
+	a->spare = segment_new(a, want);
+	return a->spare != NULL;
+}
+
+/* ------------------------------------------------------------------ filling */
+
+uint8_t *arena_reserve(struct arena *a, uint32_t size)
+{
+	must(size > 0 && size % 8 == 0);
+	if (a->unstored + size > a->config.unstored_max)
+		return NULL;
+	struct arena_segment *s = a->newest;
+	if (s == NULL || s->segment.mem.size - s->fill < size) {
+		if (!arena_spare_for(a, size))
+			return NULL;
+		s = a->spare;
+	}
+	a->reserved = s;
+	return s->segment.mem.base + s->fill;
+}
+
+static void extents_grow(struct arena *a)
+{
+	struct extent *wider = must_calloc(a->extent_capacity * 2, sizeof(*wider));
+	uint64_t mask = a->extent_capacity * 2 - 1;
+	for (uint64_t i = a->extent_first; i < a->extent_end; i++)
+		wider[i & mask] = *arena_extent(a, i);
+	free(a->extents);
+	a->extents = wider;
+	a->extent_capacity *= 2;
+}
+
+static void arena_open_spare(struct arena *a)
+{
+	struct arena_segment *s = a->spare;
+	a->spare = NULL;
+	if (a->newest == NULL)
+		a->oldest = s;
+	else
+		a->newest->newer = s;
+	a->newest = s;
+	s->extent_first = s->extent_end = a->extent_end;
+}
+
+void arena_commit(struct arena *a, uint32_t size, uint64_t seq, uint32_t body_position)
+{
+	struct arena_segment *s = a->reserved;
+	must(s != NULL && s->segment.mem.size - s->fill >= size);
+	a->reserved = NULL;
+	if (s == a->spare)
+		arena_open_spare(a);
+	must(s == a->newest);
+	struct extent *last = a->extent_end > s->extent_first ? arena_extent(a, a->extent_end - 1) : NULL;
+	if (last != NULL && last->seq == seq) {
+		must(last->body_position + last->length == body_position);
+		last->length += size;
+	} else {
+		if (a->extent_end - a->extent_first == a->extent_capacity)
+			extents_grow(a);
+		a->extents[a->extent_end & (a->extent_capacity - 1)] = (struct extent){
+			.segment = s, .seq = seq, .body_position = body_position, .offset = s->fill, .length = size,
+		};
+		s->extent_end = ++a->extent_end;
+		s->busy++;
+	}
+	s->fill += size;
+	a->unstored += size;
+	metric_set(METRIC_ARENA_UNSTORED_BYTES, a->unstored);
+}
+
+void arena_stored(struct arena *a, uint64_t bytes)
+{
+	must(bytes <= a->unstored);
+	a->unstored -= bytes;
+	metric_set(METRIC_ARENA_UNSTORED_BYTES, a->unstored);
+}
+
+void arena_finish(struct arena *a, uint64_t extent_first, uint64_t extent_end)
+{
+	for (uint64_t i = extent_first; i < extent_end; i++) {
+		struct arena_segment *s = arena_extent(a, i)->segment;
+		must(s != NULL && s->busy > 0);
+		s->busy--;
+	}
+}
+
+/* ------------------------------------------------------------------ finding */
+
+/* The last extent at or before (seq, position). */
+static struct extent *extent_find(struct arena *a, uint64_t seq, uint32_t position)
+{
+	uint64_t low = a->extent_first, high = a->extent_end;
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+		struct extent *x = arena_extent(a, middle);
+		if (x->seq < seq || (x->seq == seq && x->body_position <= position))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low > a->extent_first ? arena_extent(a, low - 1) : NULL;
+}
+
+bool arena_find(struct arena *a, uint64_t seq, uint32_t body_position, uint32_t length, struct piece *ret_piece)
+{
+	struct extent *x = extent_find(a, seq, body_position);
+	if (x == NULL || x->seq != seq || x->segment == NULL)
+		return false;
+	uint32_t within = body_position - x->body_position;
+	must(within < x->length && length <= x->length - within);
+	*ret_piece = (struct piece){
+		.segment = &x->segment->segment,
+		.pin = &x->segment->pin,
+		.offset = x->offset + within,
+		.length = length,
+	};
+	return true;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The arena: segments of shared memory filled in arrival order, all logs of the node mixed. It is WAL
+ * buffer, tail cache and fetch source in one: a WAL upload is a run of it as it stands, a read hands out
+ * references to the same bytes.
+ *
+ * An extent is a run of one WAL object's body inside one segment. Extents are kept in the order of (seq,
+ * body position) from the oldest byte that is still here; a frame never spans two.
+ *
+ * A segment leaves when room is needed, the oldest first: it is not being filled, every object in it is
+ * finished (`busy`), and no reader pins it.
+ */
+#ifndef STORAGED_ENGINE_ARENA_H
+#define STORAGED_ENGINE_ARENA_H
+
+#include <sys/uio.h>
+
+#include "storaged/segment.h"
+
+struct arena_segment;
+
+struct extent {
+	struct arena_segment *segment;  /* NULL: its segment left */
+	uint64_t seq;
+	uint32_t body_position;
+	uint32_t offset, length;        /* in the segment */
+};
+
+struct arena_config {
+	uint64_t bytes_max;             /* of segments in all */
+	uint64_t unstored_max;          /* bytes of frames that are not stored */
+	uint32_t segment_size;
+	uint32_t first_segment_id;
+	/* Room may have come: a pin went. Called from anywhere, only defer. */
+	void (*on_room)(void *arg);
+	void (*on_reclaim)(void *arg, struct segment *segment);
+	void (*on_segment_gone)(void *arg, struct segment *segment);
+	void *arg;
+};
+
+struct arena {
+	struct env *env;
+	struct arena_config config;
+	struct arena_segment *oldest, *newest;  /* by age; newest is being filled */
+	struct arena_segment *spare;    /* for a frame that did not fit; not filled yet */
+	struct arena_segment *reserved; /* where the last arena_reserve() pointed: newest or spare */
+	uint64_t bytes;                 /* of segments */
+	uint64_t unstored;
+	uint32_t next_segment_id;
+	struct extent *extents;         /* ring */
+	uint64_t extent_first, extent_end;      /* absolute indices */
+	uint64_t extent_capacity;       /* power of two */
+};
+
+void arena_init(struct arena *a, struct env *env, const struct arena_config *config);
+void arena_done(struct arena *a);
+
+/*
+ * Room for `size` bytes of one frame at the fill pointer, NULL when a bound is met (segments that only
+ * readers pin are then asked back). Nothing moves until arena_commit(): a refused batch needs no call.
+ */
+uint8_t *arena_reserve(struct arena *a, uint32_t size);
+/* The bytes reserved become part of object seq at that body position. */
+void arena_commit(struct arena *a, uint32_t size, uint64_t seq, uint32_t body_position);
+
+/* The extents of an object are [first, end); see extent_end. Valid until the next commit. */
+struct extent *arena_extent(struct arena *a, uint64_t index);
+struct iovec arena_iovec(const struct extent *x);
+/* The object is stored: its bytes count no more as unstored. */
+void arena_stored(struct arena *a, uint64_t bytes);
+/* No PUT reads these extents any more. */
+void arena_finish(struct arena *a, uint64_t extent_first, uint64_t extent_end);
+
+/* The bytes [position, position + length) of the body of object seq, as a piece without a pin taken. false: gone. */
+bool arena_find(struct arena *a, uint64_t seq, uint32_t body_position, uint32_t length, struct piece *ret_piece);
+
+#endif

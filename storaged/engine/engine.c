@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The engine's life: new, start (recovery, open object), serve, stop, free; and its logs.
+ */
+#include "storaged/engine/engine_impl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define SEGMENT_SIZE_DEFAULT (8u << 20)
+#define SEGMENTS_MIN 16u
+#define MAX_BYTES_IN_BATCH_DEFAULT (8u << 20)
+#define META_MAX 2048u                  /* of one frame; ids and sequences are bounded */
+#define PAGE_CACHE_SEGMENT_ID 1u
+#define INFLIGHT_MAX 64u
+
+void log_unref(struct log *log)
+{
+	must(log->refs > 0);
+	if (--log->refs == 0 && log->removed)
+		log_free(log);
+}
+
+/* ------------------------------------------------------------------- events */
+
+void engine_fatal(struct engine *e, int code, const char *text)
+{
+	if (e->dead)
+		return;
+	e->dead = true;
+	e->wal.dead = true;
+	append_fail_all(e);
+	e->events.on_fatal(e->arg, code, text);
+}
+
+static void on_wal_fatal(void *arg, int code, const char *text)
+{
+	engine_fatal(arg, code, text);
+}
+
+static void on_wal_stored(void *arg, uint64_t ticket_end)
+{
+	struct engine *e = arg;
+	append_confirm(e, ticket_end);
+	if (e->stopping)
+		env_defer(e->env, &e->stop_task);
+}
+
+static void on_wal_early(void *arg, uint64_t first, uint64_t end, bool stored)
+{
+	append_answer_early(arg, first, end, stored);
+}
+
+static void on_wal_position(void *arg, uint64_t seq)
+{
+	struct engine *e = arg;
+	e->events.on_wal_position(e->arg, e->wal.session, seq);
+}
+
+static void on_arena_room(void *arg)
+{
+	struct engine *e = arg;
+	env_defer(e->env, &e->room_task);
+}
+
+static void on_arena_reclaim(void *arg, struct segment *segment)
+{
+	struct engine *e = arg;
+	e->events.on_reclaim(e->arg, segment);
+}
+
+static void on_arena_segment_gone(void *arg, struct segment *segment)
+{
+	struct engine *e = arg;
+	e->events.on_segment_gone(e->arg, segment);
+}
+
+static void on_room_task(void *arg)
+{
+	append_room(arg);
+}
+
+static void on_stop_task(void *arg)
+{
+	struct engine *e = arg;
+	if (e->dead || e->on_stopped == NULL || (e->serving && !wal_is_idle(&e->wal)))
+		return;
+	void (*on_stopped)(void *) = e->on_stopped;
+	e->on_stopped = NULL;
+	on_stopped(e->stopped_arg);
+}
+
+/* -------------------------------------------------------------------- start */
+
+static void on_wal_open(void *arg)
+{
+	struct engine *e = arg;
+	const struct engine_recovery_stats *stats = recovery_stats(e->recovery);
+	e->serving = true;
+	e->events.on_wal_position(e->arg, e->wal.session, wal_seq(&e->wal));
+	e->on_started(e->started_arg, stats);
+}
+
+static void on_requests_old(void *arg)
+{
+	struct engine *e = arg;
+	request_table_done(&e->requests);
+}
+
+static void on_recovered(struct engine *e)
+{
+	request_table_ready(&e->requests, stamp_now_ms(&e->stamp, e->env));
+	e->requests.timer = (struct env_timer){ .on_fire = on_requests_old, .arg = e };
+	env_timer_start(e->env, &e->requests.timer, env_now_ms(e->env) + REQUEST_KEEP_MS);
+	wal_open(&e->wal, e->sessions[e->n_sessions - 1]);
+}
+
+void engine_start(struct engine *e, struct engine_session *ended, size_t n_ended, uint64_t session,
+		  void (*on_done)(void *arg, const struct engine_recovery_stats *stats), void *arg)
+{
+	must(e->recovery == NULL && e->sessions == NULL);
+	e->on_started = on_done;
+	e->started_arg = arg;
+	if (n_ended > UINT16_MAX) {
+		engine_fatal(e, 1, "more than 65,535 sessions are not packed; the WAL must be packed first");
+		return;
+	}
+	e->sessions = must_calloc(n_ended + 1, sizeof(*e->sessions));
+	for (size_t i = 0; i < n_ended; i++) {
+		must(i == 0 || ended[i].session > ended[i - 1].session);
+		e->sessions[i] = ended[i].session;
+	}
+	e->sessions[n_ended] = session;
+	e->n_sessions = (uint32_t)n_ended + 1;
+	if (n_ended > 0)
+		request_table_begin(&e->requests, ended[0].session, ended[0].watermark, ended[n_ended - 1].session);
+	e->recovery = recovery_start(e, ended, n_ended, on_recovered);
+}
+
+void engine_stop(struct engine *e, void (*on_done)(void *arg), void *arg)
+{
+	must(e->on_stopped == NULL && !e->stopping);
+	e->stopping = true;
+	e->on_stopped = on_done;
+	e->stopped_arg = arg;
+	append_fail_room(e, NULL, PICO_UNAVAILABLE, "this node is stopping; nothing was written");
+	if (e->serving)
+		wal_flush(&e->wal);
+	env_defer(e->env, &e->stop_task);
+}
+
+const char *engine_fault(const struct engine *e)
+{
+	if (!e->serving && e->recovery != NULL && recovery_fault(e->recovery) != NULL)
+		return recovery_fault(e->recovery);
+	return e->wal.fault[0] != '\0' ? e->wal.fault : NULL;
+}
+
+void engine_wal_position(const struct engine *e, uint64_t *ret_session, uint64_t *ret_seq)
+{
+	*ret_session = e->wal.session;
+	*ret_seq = wal_seq(&e->wal);
+}
+
+enum engine_request_state engine_request_find(struct engine *e, uint64_t worker_instance, uint64_t request_id,
+					      uint64_t wal_session, uint64_t wal_seq_heard,
+					      struct engine_request *ret_request)
+{
+	return request_table_find(&e->requests, worker_instance, request_id, wal_session, wal_seq_heard, ret_request);
+}
+
+/* ----------------------------------------------------------------- new, free */
+
+static void engine_init_parts(struct engine *e)
+{
+	const struct engine_config *c = &e->config;
+	struct arena_config arena = {
+		.bytes_max = c->wal_cache_size, .unstored_max = c->max_unflushed_bytes, .segment_size = c->segment_size,
+		.first_segment_id = PAGE_CACHE_SEGMENT_ID + 1, .on_room = on_arena_room, .on_reclaim = on_arena_reclaim,
+		.on_segment_gone = on_arena_segment_gone, .arg = e,
+	};
+	struct wal_config wal = {
+		.node = c->node, .batch_interval_ms = c->batch_interval_ms, .max_bytes = c->max_bytes_in_batch,
+		.max_inflight = c->max_inflight, .allow_unfenced = c->allow_unfenced_store, .on_open = on_wal_open,
+		.on_stored = on_wal_stored, .on_position = on_wal_position, .on_fatal = on_wal_fatal,
+		.on_early = on_wal_early, .arg = e,
+	};
+	memcpy(wal.put_id, c->put_id, sizeof(wal.put_id));
+	arena_init(&e->arena, e->env, &arena);
+	wal_init(&e->wal, e->env, e->store, &e->arena, &wal);
+	stamp_init(&e->stamp, e->env);
+	read_init(e);
+	e->pending_first = e->pending_end = 1;
+	e->room_tail = &e->room_first;
+	e->room_task = (struct env_task){ .run = on_room_task, .arg = e };
+	e->stop_task = (struct env_task){ .run = on_stop_task, .arg = e };
+}
+
+static int engine_config_complete(struct engine_config *c)
+{
+	if (c->segment_size == 0)
+		c->segment_size = SEGMENT_SIZE_DEFAULT;
+	uint64_t bound = c->wal_cache_size / 4 * 3;
+	if (c->max_unflushed_bytes == 0 || c->max_unflushed_bytes > bound)
+		c->max_unflushed_bytes = bound;
+	if (c->max_bytes_in_batch == 0)
+		c->max_bytes_in_batch = MAX_BYTES_IN_BATCH_DEFAULT;
+	if (c->max_inflight == 0)
+		c->max_inflight = 1;
+	bool is_bad = c->wal_cache_size / c->segment_size < SEGMENTS_MIN || c->max_inflight > INFLIGHT_MAX ||
+		      c->max_bytes_in_batch > INT32_MAX ||
+		      c->max_unflushed_bytes < (uint64_t)c->max_message_size + FRAME_HEADER + META_MAX;
+	return is_bad ? -EINVAL : 0;
+}
+
+int engine_new(struct env *env, struct objstore *wal, const struct engine_config *config,
+	       const struct engine_events *events, void *arg, struct engine **ret_engine)
+{
+	struct engine *e = must_calloc(1, sizeof(*e));
+	e->env = env;
+	e->store = wal;
+	e->config = *config;
+	e->events = *events;
+	e->arg = arg;
+	int rc = engine_config_complete(&e->config);
+	if (rc == 0)
+		rc = page_cache_new(env, PAGE_CACHE_SEGMENT_ID, config->block_cache_size, &e->cache);
+	if (rc < 0) {
+		free(e);
+		return rc;
+	}
+	engine_init_parts(e);
+	*ret_engine = e;
+	return 0;
+}
+
+void engine_free(struct engine *e)
+{
+	if (e == NULL)
+		return;
+	append_forget_all(e);
+	read_forget_all(e);
+	recovery_free(e->recovery);
+	env_timer_stop(e->env, &e->requests.timer);
+	request_table_done(&e->requests);
+	wal_done(&e->wal);
+	arena_done(&e->arena);
+	page_cache_free(e->cache);
+	log_table_done(&e->logs);
+	free(e->sessions);
+	free(e);
+}
+
+/* --------------------------------------------------------------------- logs */
+
+struct log *engine_log_add(struct engine *e, uint64_t log_id_, uint32_t epoch, uint64_t start, bool closed)
+{
+	struct log *log = log_new(log_id_, epoch, start, closed);
+	log->confirm = log->next = start;
+	log_table_add(&e->logs, log);
+	return log;
+}
+
+void engine_log_remove(struct engine *e, struct log *log)
+{
+	must(!log->removed);
+	log->refs++;
+	log_table_remove(&e->logs, log);
+	log->removed = true;
+	page_cache_drop_log(e->cache, log->id);
+	wait_end(log);
+	append_fail_room(e, log, PICO_NOT_FOUND, "stream is deleted");
+	read_log_removed(e, log);
+	log_unref(log);
+}
+
+void engine_log_set_closing(struct log *log)
+{
+	log->closing = true;
+}
+
+uint64_t log_id(const struct log *log)
+{
+	return log->id;
+}
+
+uint64_t log_start(const struct log *log)
+{
+	return log->start;
+}
+
+uint64_t log_confirm(const struct log *log)
+{
+	return log->confirm;
+}
+
+uint64_t log_next(const struct log *log)
+{
+	return log->next;
+}
+
+bool log_is_closed(const struct log *log)
+{
+	return log->closed;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * State of one log, and the table of logs.
+ */
+#include "storaged/engine/log.h"
+
+#include <stdlib.h>
+
+#include "common/must.h"
+
+struct log *log_new(uint64_t id, uint32_t epoch, uint64_t start, bool closed)
+{
+	struct log *log = must_calloc(1, sizeof(*log));
+	log->id = id;
+	log->epoch = epoch;
+	log->start = start;
+	log->closed = log->closed_submitted = closed;
+	return log;
+}
+
+void log_free(struct log *log)
+{
+	must(log->refs == 0);
+	if (log->extra != NULL) {
+		producer_table_done(&log->extra->producers);
+		free(log->extra->stream_seq);
+		free(log->extra->closed_by_id);
+		free(log->extra);
+	}
+	free(log->frames);
+	free(log);
+}
+
+struct log_extra *log_extra(struct log *log)
+{
+	if (log->extra == NULL)
+		log->extra = must_calloc(1, sizeof(*log->extra));
+	return log->extra;
+}
+
+static void log_submit_close(struct log *log, const struct frame_facts *f)
+{
+	log->closed_submitted = true;
+	log->close_ticket = f->ticket;
+	if (!f->has_producer)
+		return;
+	struct log_extra *x = log_extra(log);
+	free(x->closed_by_id);
+	x->has_closed_by = true;
+	x->closed_by_id = must_memdup(f->producer_id.p, f->producer_id.n);
+	x->closed_by_len = (uint32_t)f->producer_id.n;
+	x->closed_by_epoch = f->producer_epoch;
+	x->closed_by_seq = f->producer_seq;
+}
+
+void log_submit(struct log *log, const struct frame_facts *f)
+{
+	must(f->base == log->next && f->next >= f->base && f->append_time >= log->last_time);
+	log->next = f->next;
+	log->last_time = f->append_time;
+	log->last_ticket = f->ticket;
+	if (f->has_producer) {
+		struct producer state = {
+			.epoch = f->producer_epoch, .seq = f->producer_seq, .base = f->base, .next = f->next,
+			.used_ms = f->append_time, .ticket = f->ticket,
+		};
+		producer_accept(&log_extra(log)->producers, f->producer_id, &state);
+	}
+	if (f->has_stream_seq) {
+		struct log_extra *x = log_extra(log);
+		free(x->stream_seq);
+		x->stream_seq = f->stream_seq.n > 0 ? must_memdup(f->stream_seq.p, f->stream_seq.n) : must_calloc(1, 1);
+		x->stream_seq_len = (uint32_t)f->stream_seq.n;
+		x->stream_seq_ticket = f->ticket;
+	}
+	if (f->closes)
+		log_submit_close(log, f);
+}
+
+/* -------------------------------------------------------------------- index */
+
+void log_index_add(struct log *log, const struct frame_ref *ref)
+{
+	must(ref->base < log->next && (log->n_frames == 0 || log->frames[log->n_frames - 1].base < ref->base));
+	if (log->n_frames == log->frames_capacity) {
+		log->frames_capacity = log->frames_capacity == 0 ? 1 : log->frames_capacity * 2;
+		log->frames = must_realloc(log->frames, log->frames_capacity * sizeof(*log->frames));
+	}
+	log->frames[log->n_frames++] = *ref;
+}
+
+uint32_t log_index_find(const struct log *log, uint64_t offset)
+{
+	uint32_t low = 0, high = log->n_frames;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		if (log->frames[middle].base <= offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	must(low > 0 && offset < log_frame_end(log, low - 1));
+	return low - 1;
+}
+
+uint64_t log_frame_end(const struct log *log, uint32_t i)
+{
+	must(i < log->n_frames);
+	return i + 1 < log->n_frames ? log->frames[i + 1].base : log->next;
+}
+
+/* -------------------------------------------------------------------- table */
+
+static uint64_t slot_of(const struct log_table *t, uint64_t id)
+{
+	id ^= id >> 33;
+	id *= 0xff51afd7ed558ccdull;
+	id ^= id >> 33;
+	return id & (t->n_slots - 1);
+}
+
+void log_table_done(struct log_table *t)
+{
+	for (uint64_t i = 0; i < t->n_slots; i++) {
+		if (t->slots[i] != NULL) {
+			t->slots[i]->refs = 0;
+			log_free(t->slots[i]);
+		}
+	}
+	free(t->slots);
+	*t = (struct log_table){ 0 };
+}
+
+struct log *log_table_find(const struct log_table *t, uint64_t id)
+{
+	if (t->n == 0)
+		return NULL;
+	for (uint64_t i = slot_of(t, id); t->slots[i] != NULL; i = (i + 1) & (t->n_slots - 1))
+		if (t->slots[i]->id == id)
+			return t->slots[i];
+	return NULL;
+}
+
+static void slot_put(struct log_table *t, struct log *log)
+{
+	uint64_t i = slot_of(t, log->id);
+	while (t->slots[i] != NULL)
+		i = (i + 1) & (t->n_slots - 1);
+	t->slots[i] = log;
+}
+
+void log_table_add(struct log_table *t, struct log *log)
+{
+	must(log_table_find(t, log->id) == NULL);
+	if (t->n * 3 >= t->n_slots * 2) {
+		struct log_table wider = { .n_slots = t->n_slots == 0 ? 16 : t->n_slots * 2 };
+		wider.slots = must_calloc(wider.n_slots, sizeof(*wider.slots));
+		for (uint64_t i = 0; i < t->n_slots; i++)
+			if (t->slots[i] != NULL)
+				slot_put(&wider, t->slots[i]);
+		free(t->slots);
+		t->slots = wider.slots;
+		t->n_slots = wider.n_slots;
+	}
+	slot_put(t, log);
+	t->n++;
+}
+
+/* Those behind the gap that belong before it move up. */
+void log_table_remove(struct log_table *t, struct log *log)
+{
+	uint64_t mask = t->n_slots - 1, gap = slot_of(t, log->id);
+	while (t->slots[gap] != log) {
+		must(t->slots[gap] != NULL);
+		gap = (gap + 1) & mask;
+	}
+	t->slots[gap] = NULL;
+	t->n--;
+	for (uint64_t i = (gap + 1) & mask; t->slots[i] != NULL; i = (i + 1) & mask) {
+		uint64_t home = slot_of(t, t->slots[i]->id);
+		if (((i - home) & mask) >= ((i - gap) & mask)) {
+			t->slots[gap] = t->slots[i];
+			t->slots[i] = NULL;
+			gap = i;
+		}
+	}
+}

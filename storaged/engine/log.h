@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One log in memory: its bounds, where each of its batches stands in the WAL, who waits for it, and what
+ * append decisions need. And the table of all logs by id.
+ *
+ * next, closed_submitted, producers, stream_seq and closed_by are those of the submitted log; the tickets
+ * beside them say from when they are durable. confirm and closed are durable.
+ *
+ * Owned by the engine. refs counts frames in flight and reads; a removed log is freed when it is 0.
+ */
+#ifndef STORAGED_ENGINE_LOG_H
+#define STORAGED_ENGINE_LOG_H
+
+#include "storaged/engine/engine.h"
+#include "storaged/engine/producer.h"
+
+/* Where a batch stands: bytes [position, position + length) of object seq of a session. 24 bytes. */
+struct frame_ref {
+	uint64_t base;
+	uint64_t session : 16;          /* index into the engine's sessions */
+	uint64_t seq : 48;
+	uint32_t position, length;
+};
+
+/* What few logs have. */
+struct log_extra {
+	struct producer_table producers;
+	uint8_t *stream_seq;            /* owned; NULL: none yet */
+	uint32_t stream_seq_len;
+	uint64_t stream_seq_ticket;
+	bool has_closed_by;
+	char *closed_by_id;             /* owned; not terminated */
+	uint32_t closed_by_len;
+	uint64_t closed_by_epoch, closed_by_seq;
+};
+
+struct log {
+	uint64_t id;
+	uint32_t epoch, refs;
+	uint64_t start, confirm, next;
+	int64_t last_time;              /* append time of the last frame */
+	uint64_t last_ticket;           /* of the last frame; meaningful while next > confirm or a close is in flight */
+	uint64_t close_ticket;
+	bool closing, closed, closed_submitted, removed;
+	bool recovered;                 /* a frame of it was read back */
+	struct frame_ref *frames;       /* batches in order of base */
+	uint32_t n_frames, frames_capacity;
+	struct log_extra *extra;        /* NULL until needed */
+	struct engine_wait *waits, *late_waits; /* late: planted bug */
+};
+
+/* Everything a frame says about its log beyond its batch. */
+struct frame_facts {
+	uint64_t base, next;
+	int64_t append_time;
+	uint64_t ticket;
+	bool has_producer, has_stream_seq, closes;
+	struct slice producer_id, stream_seq;
+	uint64_t producer_epoch, producer_seq;
+};
+
+struct log *log_new(uint64_t id, uint32_t epoch, uint64_t start, bool closed);
+void log_free(struct log *log);
+
+/* Submits a frame: next, last_time, producers, stream_seq and close move. */
+void log_submit(struct log *log, const struct frame_facts *f);
+
+/* Notes where the batch of the frame just submitted stands. */
+void log_index_add(struct log *log, const struct frame_ref *ref);
+/* The number of the batch that holds offset, which lies in [frames[0].base, next). */
+uint32_t log_index_find(const struct log *log, uint64_t offset);
+/* One past the last offset of batch i. */
+uint64_t log_frame_end(const struct log *log, uint32_t i);
+
+struct log_extra *log_extra(struct log *log);
+
+/* The logs of a node by id: an open hash of pointers. Zero-initialised is empty. */
+struct log_table {
+	struct log **slots;
+	uint64_t n, n_slots;            /* n_slots: power of two, at least 1.5 n */
+};
+void log_table_done(struct log_table *t);       /* frees the logs, too */
+struct log *log_table_find(const struct log_table *t, uint64_t id);
+void log_table_add(struct log_table *t, struct log *log);
+void log_table_remove(struct log_table *t, struct log *log);
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads: whole batches from the arena, else from the page cache, else from the store through the page
+ * cache. A read takes what is in memory; only when its first batch is not does it wait.
+ *
+ * Invariant: nothing at or behind confirm is handed out; each piece keeps a pin, which is the reader's.
+ */
+#include "storaged/engine/read.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/metrics.h"
+
+#define PIECES_MAX 4096u                /* of one read */
+
+enum gathered { GATHERED, NEEDS_STORE, NEEDS_PAGES };
+
+/* What a read has so far. */
+struct gather {
+	struct piece *pieces;           /* heap */
+	size_t n, capacity;
+	uint64_t bytes, offset;
+};
+
+static struct piece *gather_room(struct gather *g, size_t n)
+{
+	if (g->capacity - g->n < n) {
+		while (g->capacity - g->n < n)
+			g->capacity = g->capacity == 0 ? 8 : g->capacity * 2;
+		g->pieces = must_realloc(g->pieces, g->capacity * sizeof(*g->pieces));
+	}
+	return g->pieces + g->n;
+}
+
+bool read_find_arena(struct engine *e, const struct frame_ref *ref, struct piece *ret_piece)
+{
+	return e->serving && ref->session == e->n_sessions - 1 &&
+	       arena_find(&e->arena, ref->seq, ref->position - WAL_HEADER, ref->length, ret_piece);
+}
+
+/* The batches of a cached block. false: it is not cached, or its pages cannot be pinned now (*ret_why). */
+static bool gather_block(struct engine *e, const struct engine_read *r, struct gather *g, enum gathered *ret_why)
+{
+	struct block *b = page_cache_find(e->cache, r->log->id, g->offset);
+	*ret_why = NEEDS_STORE;
+	if (b == NULL)
+		return false;
+	uint64_t left = r->max_bytes > g->bytes ? r->max_bytes - g->bytes : 1;
+	struct page_cache_range range = block_range(b, g->offset, left, r->log->confirm);
+	struct piece *to = gather_room(g, page_cache_pieces_max(range.length));
+	int n = page_cache_pieces(e->cache, b, range.position, range.length, to);
+	*ret_why = NEEDS_PAGES;
+	if (n < 0)
+		return false;
+	g->n += (size_t)n;
+	g->bytes += range.length;
+	g->offset = range.end_offset;
+	return true;
+}
+
+static enum gathered read_gather(struct engine *e, const struct engine_read *r, struct gather *g)
+{
+	const struct log *log = r->log;
+	enum gathered why;
+	g->offset = r->from;
+	while (g->offset < log->confirm && g->n < PIECES_MAX) {
+		uint32_t i = log_index_find(log, g->offset);
+		const struct frame_ref *ref = &log->frames[i];
+		if (g->n > 0 && g->bytes + ref->length > r->max_bytes)
+			break;
+		if (read_find_arena(e, ref, gather_room(g, 1))) {
+			pin_take(g->pieces[g->n++].pin);
+			g->bytes += ref->length;
+			g->offset = log_frame_end(log, i);
+		} else if (!gather_block(e, r, g, &why)) {
+			return g->n > 0 ? GATHERED : why;
+		}
+	}
+	return GATHERED;
+}
+
+/* --------------------------------------------------------------------- waiting */
+
+static void op_free(struct read_op *op)
+{
+	env_timer_stop(op->engine->env, &op->timer);
+	*op->prev = op->next;
+	if (op->next != NULL)
+		op->next->prev = op->prev;
+	op->read->impl = NULL;
+	log_unref(op->log);
+	free(op);
+}
+
+static void op_fail(struct read_op *op, const struct pico_error *error)
+{
+	struct engine_read *r = op->read;
+	op_free(op);
+	r->on_done(r, error);
+}
+
+static void on_deadline(void *arg)
+{
+	struct pico_error error;
+	pico_error_set(&error, PICO_UNAVAILABLE, "storage did not answer in time");
+	op_fail(arg, &error);
+}
+
+static struct read_op *op_new(struct engine *e, struct engine_read *r)
+{
+	struct read_op *op = must_calloc(1, sizeof(*op));
+	op->read = r;
+	op->engine = e;
+	op->log = r->log;
+	op->log->refs++;
+	op->next = e->reads;
+	op->prev = &e->reads;
+	if (op->next != NULL)
+		op->next->prev = &op->next;
+	e->reads = op;
+	op->timer = (struct env_timer){ .on_fire = on_deadline, .arg = op };
+	if (r->deadline_ms != 0)
+		env_timer_start(e->env, &op->timer, r->deadline_ms);
+	r->impl = op;
+	return op;
+}
+
+/* Answers now or waits. */
+static void read_try(struct engine *e, struct engine_read *r)
+{
+	struct gather g = { 0 };
+	struct read_op *op = r->impl;
+	enum gathered got = read_gather(e, r, &g);
+	if (got == GATHERED) {
+		if (op != NULL)
+			op_free(op);
+		r->pieces = g.pieces;
+		r->n_pieces = g.n;
+		r->end = g.offset;
+		metric_add(METRIC_READS, 1);
+		metric_add(METRIC_READ_BYTES, (int64_t)g.bytes);
+		r->on_done(r, NULL);
+		return;
+	}
+	free(g.pieces);
+	if (op == NULL)
+		op = op_new(e, r);
+	op->fetch = NULL;
+	if (got == NEEDS_STORE) {
+		op->fetch = fetch_find(e, r->log, r->from);
+		if (op->fetch == NULL)
+			op->fetch = fetch_new(e, r->log, r->from, r->max_bytes);
+	}
+}
+
+void engine_read(struct engine *e, struct engine_read *r)
+{
+	must(r->from >= r->log->start && r->from <= r->log->confirm);
+	r->engine = e;
+	r->impl = NULL;
+	r->pieces = NULL;
+	r->n_pieces = 0;
+	r->end = r->from;
+	read_try(e, r);
+}
+
+void engine_read_cancel(struct engine *e, struct engine_read *r)
+{
+	if (r->impl != NULL)
+		op_free(r->impl);
+}
+
+/* Callbacks may start and cancel reads: each round begins anew. */
+static struct read_op *op_of_fetch(const struct engine *e, const struct fetch *f)
+{
+	struct read_op *op = e->reads;
+	while (op != NULL && op->fetch != f)
+		op = op->next;
+	return op;
+}
+
+bool read_is_waiting_for(const struct engine *e, const struct fetch *f)
+{
+	return op_of_fetch(e, f) != NULL;
+}
+
+void read_fetch_done(struct engine *e, const struct fetch *f, const struct pico_error *error)
+{
+	struct read_op *op;
+	while ((op = op_of_fetch(e, f)) != NULL) {
+		op->fetch = NULL;
+		if (error != NULL)
+			op_fail(op, error);
+		else
+			read_try(e, op->read);
+	}
+}
+
+/* Pages came free: those that wait for them try again, each once. */
+static void on_read_task(void *arg)
+{
+	struct engine *e = arg;
+	size_t n = 0;
+	fetch_room(e);
+	for (struct read_op *op = e->reads; op != NULL; op = op->next)
+		n += op->fetch == NULL;
+	while (n-- > 0) {
+		struct read_op *op = op_of_fetch(e, NULL);
+		if (op == NULL)
+			return;
+		read_try(e, op->read);
+		if (op_of_fetch(e, NULL) == op)
+			return; /* still no room */
+	}
+}
+
+static void on_unpinned(void *arg)
+{
+	struct engine *e = arg;
+	if (e->reads != NULL || e->fetches != NULL)
+		env_defer(e->env, &e->read_task);
+}
+
+void read_init(struct engine *e)
+{
+	e->read_task = (struct env_task){ .run = on_read_task, .arg = e };
+	page_cache_on_unpinned(e->cache, on_unpinned, e);
+}
+
+void read_log_removed(struct engine *e, struct log *log)
+{
+	struct pico_error error;
+	pico_error_set(&error, PICO_NOT_FOUND, "stream is deleted");
+	for (struct read_op *op = e->reads; op != NULL;) {
+		if (op->log != log) {
+			op = op->next;
+			continue;
+		}
+		op_fail(op, &error);
+		op = e->reads;
+	}
+}
+
+void read_forget_all(struct engine *e)
+{
+	while (e->reads != NULL)
+		op_free(e->reads);
+	fetch_forget_all(e);
+}

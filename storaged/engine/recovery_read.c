@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading sessions back: up to 64 objects are asked for, and applied strictly in order, a little each
+ * turn. A frame is taken only if its log was named and its epoch is the named one; within it offsets
+ * must be dense. Anything that does not fit is damage and is refused with the object's name.
+ */
+#include "storaged/engine/recovery.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/metrics.h"
+#include "proto/frame.pb-c.h"
+#include "storaged/planted.h"
+
+#define READ_BYTES_MAX (64u << 20)      /* asked for at a time, beyond one object */
+#define APPLY_BYTES_A_TURN (1u << 20)
+
+static void slot_read(struct recovery_slot *s);
+
+/* ----------------------------------------------------------------- one frame */
+
+static void note_request(struct recovery *r, const struct frame *f, const Frame__Meta *m, uint64_t seq)
+{
+	if (m->worker_instance == 0 || m->producer != NULL)
+		return;
+	struct request q = {
+		.instance = m->worker_instance, .id = m->request_id, .session = r->ended[r->at].session, .seq = seq,
+		.append_time = f->append_time,
+		.answer = {
+			.base_offset = f->base_offset, .next_offset = f->base_offset + f->record_count,
+			.timestamp_ms = f->append_time, .closed = m->closes,
+		},
+	};
+	request_table_note(&r->engine->requests, &q);
+}
+
+/* What the meta says; its slices live as long as m. NULL or a fault. */
+static const char *facts_of_meta(const Frame__Meta *m, struct frame_facts *facts)
+{
+	facts->closes = m->closes;
+	facts->has_stream_seq = m->has_stream_seq;
+	facts->stream_seq = slice_of(m->stream_seq.data, m->stream_seq.len);
+	if (m->producer != NULL && !planted(PLANTED_PRODUCER_FORGOTTEN)) {
+		facts->has_producer = true;
+		facts->producer_id = slice_str(m->producer->id);
+		facts->producer_epoch = m->producer->epoch;
+		facts->producer_seq = m->producer->seq;
+		if (facts->producer_id.n == 0 || facts->producer_id.n > PRODUCER_ID_MAX)
+			return "a frame's producer id is out of bounds";
+	}
+	return NULL;
+}
+
+static void frame_take(struct recovery *r, struct log *log, const struct frame_facts *facts, const struct frame *f,
+		       uint64_t seq, uint64_t position)
+{
+	log_submit(log, facts);
+	log->recovered = true;
+	log->confirm = log->next;
+	if (facts->closes)
+		log->closed = true;
+	if (f->payload.n > 0 && facts->next > log->start) {
+		struct frame_ref ref = {
+			.base = f->base_offset, .session = r->at, .seq = seq, .position = (uint32_t)position,
+			.length = (uint32_t)f->payload.n,
+		};
+		log_index_add(log, &ref);
+	}
+	r->stats.frames++;
+}
+
+static const char *frame_apply(struct recovery *r, const struct frame *f, uint64_t seq, uint64_t position)
+{
+	struct log *log = log_table_find(&r->engine->logs, f->log_id);
+	if (log == NULL || log->epoch != f->epoch) {
+		r->stats.skipped++;
+		return NULL;
+	}
+	if (!log->recovered)
+		log->next = log->confirm = 0;
+	if (f->base_offset != log->next)
+		return "records are missing before a frame of it, or are there twice";
+	if (f->append_time < log->last_time)
+		return "time runs backwards in a frame of it";
+	struct frame_facts facts = {
+		.base = f->base_offset, .next = f->base_offset + f->record_count, .append_time = f->append_time,
+	};
+	Frame__Meta *m = frame__meta__unpack(NULL, f->meta.n, f->meta.p);
+	const char *fault = m == NULL ? "a frame's meta is malformed" : facts_of_meta(m, &facts);
+	if (fault == NULL) {
+		note_request(r, f, m, seq);
+		frame_take(r, log, &facts, f, seq, position);
+	}
+	frame__meta__free_unpacked(m, NULL);
+	return fault;
+}
+
+static const char *object_apply(struct recovery *r, struct slice object, uint64_t seq)
+{
+	struct frame_iter it = { .body = slice_of(object.p + WAL_HEADER, object.n - WAL_HEADER) };
+	struct frame f;
+	int rc;
+	while ((rc = frame_next(&it, &f)) == 1) {
+		const char *fault = frame_apply(r, &f, seq, (uint64_t)(f.payload.p - object.p));
+		if (fault != NULL)
+			return fault;
+	}
+	r->stats.objects++;
+	r->stats.bytes += object.n;
+	return rc == 0 ? NULL : it.fault;
+}
+
+/* ------------------------------------------------------------------- reading */
+
+static void on_read_again(void *arg)
+{
+	slot_read(arg);
+}
+
+static void slot_read_ok(struct recovery_slot *s, struct slice data)
+{
+	struct recovery *r = s->recovery;
+	struct engine *e = r->engine;
+	struct wal_header h;
+	const char *fault = wal_object_check(data, e->config.node, r->ended[r->at].session, s->seq, &h);
+	if (fault == NULL && h.kind == WAL_SEAL)
+		fault = "it is a seal below the cut: another process recovers this session, too";
+	if (fault != NULL && ++s->n_faults < RECOVERY_FAULTS_MAX) {
+		slot_wait(s, on_read_again);
+		return;
+	}
+	if (fault != NULL) {
+		recovery_fatal(r, s->seq, fault);
+		return;
+	}
+	s->data = must_memdup(data.p, data.n);
+	s->size = data.n;
+	if (s->seq == r->apply_next)
+		env_defer(e->env, &r->task);
+}
+
+static void on_got(void *arg, struct obj_result result, struct slice data, uint64_t size)
+{
+	struct recovery_slot *s = arg;
+	struct recovery *r = s->recovery;
+	if (!wal_may_look(&r->engine->wal))
+		return;
+	if (result.outcome == OUTCOME_OK) {
+		r->fault[0] = '\0';
+		metric_add(METRIC_STORE_GET_BYTES, (int64_t)data.n);
+		slot_read_ok(s, data);
+	} else if (result.outcome == OUTCOME_NOT_APPLIED && result.err == -ENOENT) {
+		recovery_fatal(r, s->seq, "it is missing below the end of its session: another process recovers this session, "
+			       "too, or somebody deleted it");
+	} else {
+		recovery_set_fault(r, result);
+		slot_wait(s, on_read_again);
+	}
+}
+
+static void slot_read(struct recovery_slot *s)
+{
+	struct recovery *r = s->recovery;
+	char key[WAL_KEY_MAX];
+	recovery_key(r, s->seq, key);
+	metric_add(METRIC_STORE_GETS, 1);
+	objstore_get(r->engine->store, key, 0, 0, on_got, s);
+}
+
+static uint32_t size_of(const struct recovery *r, uint64_t seq)
+{
+	uint64_t i = seq - r->ended[r->at].watermark;
+	must(i < r->n_sizes[r->at]);
+	return r->sizes[r->at][i];
+}
+
+static void read_more(struct recovery *r)
+{
+	uint64_t cut = r->ended[r->at].cut;
+	while (r->read_next < cut && r->read_next - r->apply_next < RECOVERY_WINDOW) {
+		uint32_t size = size_of(r, r->read_next);
+		if (r->read_bytes > 0 && r->read_bytes + size > READ_BYTES_MAX)
+			return;
+		struct recovery_slot *s = &r->slots[r->read_next % RECOVERY_WINDOW];
+		must(!s->busy && s->data == NULL);
+		*s = (struct recovery_slot){ .recovery = r, .seq = r->read_next++, .busy = true };
+		r->read_bytes += size;
+		slot_read(s);
+	}
+}
+
+static void session_read(struct recovery *r)
+{
+	r->read_next = r->apply_next = r->ended[r->at].watermark;
+	r->read_bytes = 0;
+	read_more(r);
+	env_defer(r->engine->env, &r->task);
+}
+
+static void on_deleted(void *arg, struct obj_result result)
+{
+}
+
+static void recovery_end(struct recovery *r)
+{
+	for (r->at = 0; r->at < r->n_ended && planted(PLANTED_SEAL_DELETED); r->at++) {
+		char key[WAL_KEY_MAX];
+		const char *keys[1] = { key };
+		recovery_key(r, r->ended[r->at].cut, key);
+		r->engine->store->ops->del(r->engine->store, keys, 1, on_deleted, r);
+	}
+	r->stats.elapsed_ms = env_now_ms(r->engine->env) - r->began_ms;
+	r->on_read(r->engine);
+}
+
+/* Applies what is there in order, about a mebibyte a turn. */
+static void on_apply(void *arg)
+{
+	struct recovery *r = arg;
+	uint64_t done = 0;
+	if (r->engine->dead)
+		return;
+	while (r->at < r->n_ended && r->apply_next < r->ended[r->at].cut && done < APPLY_BYTES_A_TURN) {
+		struct recovery_slot *s = &r->slots[r->apply_next % RECOVERY_WINDOW];
+		if (s->data == NULL)
+			return;
+		const char *fault = object_apply(r, slice_of(s->data, s->size), s->seq);
+		if (fault != NULL) {
+			recovery_fatal(r, s->seq, fault);
+			return;
+		}
+		done += s->size;
+		r->read_bytes -= size_of(r, s->seq);
+		free(s->data);
+		s->data = NULL;
+		s->busy = false;
+		r->apply_next++;
+		read_more(r);
+	}
+	if (r->at == r->n_ended) {
+		recovery_end(r);
+	} else if (r->apply_next < r->ended[r->at].cut) {
+		env_defer(r->engine->env, &r->task);
+	} else if (++r->at < r->n_ended) {
+		session_read(r);
+	} else {
+		env_defer(r->engine->env, &r->task);
+	}
+}
+
+void recovery_read(struct recovery *r)
+{
+	r->task = (struct env_task){ .run = on_apply, .arg = r };
+	for (unsigned i = 0; i < RECOVERY_WINDOW; i++)
+		r->slots[i] = (struct recovery_slot){ .recovery = r };
+	r->at = 0;
+	if (r->n_ended > 0)
+		session_read(r);
+	else
+		env_defer(r->engine->env, &r->task);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The offset moves by at most a sixtieth of the time that passed, so stamp time always rises: while it
+ * is being pulled back it runs at 59/60 of the monotonic clock's pace.
+ */
+#include "storaged/engine/stamp.h"
+
+#define PULL_EVERY_MS 60u
+#define PULL_SHARE 60u                  /* 1 s a minute */
+
+void stamp_init(struct stamp *s, struct env *env)
+{
+	s->pulled_ms = env_now_ms(env);
+	s->offset_ms = env_wall_ms(env) - (int64_t)s->pulled_ms;
+}
+
+static int64_t clamp(int64_t v, int64_t bound)
+{
+	return v > bound ? bound : v < -bound ? -bound : v;
+}
+
+int64_t stamp_now_ms(struct stamp *s, struct env *env)
+{
+	uint64_t now = env_now_ms(env);
+	uint64_t passed = now - s->pulled_ms;
+	if (passed >= PULL_EVERY_MS) {
+		int64_t away = env_wall_ms(env) - ((int64_t)now + s->offset_ms);
+		s->offset_ms += clamp(away, (int64_t)(passed / PULL_SHARE));
+		s->pulled_ms = now - passed % PULL_SHARE;
+	}
+	return (int64_t)now + s->offset_ms;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the tests of the engine share: a process with an engine in a world, and appends, reads and waits that
+ * remember their answers.
+ */
+#ifndef T_UNIT_ENGINE_H
+#define T_UNIT_ENGINE_H
+
+#include "storaged/engine/engine.h"
+#include "t/unit/engine_world.h"
+
+struct process {
+	struct world *world;
+	struct engine *engine;
+	struct log *logs[4];            /* ids 100, 101, .. */
+	bool serving, stopped;
+	int fatal;                      /* exit code; 0: none */
+	char fatal_text[512];
+	unsigned n_reclaims, n_gone;
+	uint64_t position;              /* last on_wal_position */
+	struct engine_recovery_stats stats;
+	struct engine_session ended[8];
+};
+
+struct append {
+	struct engine_append a;         /* first */
+	unsigned n_answers, order;      /* order: 1 is the first answered of all */
+	struct pico_error error;
+	uint8_t batch[8192];
+};
+
+struct read {
+	struct engine_read r;           /* first */
+	unsigned n_answers;
+	struct pico_error error;
+};
+
+extern struct engine_config test_config;
+extern unsigned answers;                /* appends answered so far */
+
+/* A process of session n_ended + 1 over sessions 1..n_ended, with logs 100 to 103. Not serving yet. */
+void process_start(struct process *p, struct world *w, size_t n_ended);
+/* Started, and everything run until it serves. */
+void process_serve(struct process *p, struct world *w, size_t n_ended);
+/* kill -9: only the store stays. */
+void process_kill(struct process *p);
+
+/* One record of that text (NULL: no records) to logs[i]. Fields may be set before append_send(). */
+struct append *append_new(struct process *p, int i, const char *text);
+void append_send(struct process *p, struct append *a);
+struct append *append_do(struct process *p, int i, const char *text);
+void append_producer(struct append *a, const char *id, uint64_t epoch, uint64_t seq);
+/* Answered with success, without records lost: base, next. */
+void assert_stored(const struct append *a, uint64_t base, uint64_t next);
+void assert_refused(const struct append *a, enum pico_error_kind kind);
+void assert_open(const struct append *a);       /* no answer yet */
+
+/* Reads and compares: the records of logs[i] from `from` on are these texts, joined by '|'. */
+void assert_records(struct process *p, int i, uint64_t from, const char *texts);
+struct read *read_new(struct process *p, int i, uint64_t from, uint32_t max_bytes);
+/* The texts of its pieces, joined by '|'; drops the pins. Valid until the next call. */
+const char *read_texts(struct read *r);
+void read_free(struct read *r);
+
+#endif

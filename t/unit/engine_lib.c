@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "common/must.h"
+#include "common/record_batch.h"
+#include "t/unit/engine.h"
+
+struct engine_config test_config = {
+	.node = 7,
+	.put_id = "put id of proces",
+	.wal_cache_size = 16 * 8192,
+	.segment_size = 8192,
+	.block_cache_size = 16 * 65536,
+	.max_message_size = 4096,
+	.max_bytes_in_batch = 4096,
+	.max_inflight = 3,
+};
+
+unsigned answers;
+
+static void on_fatal(void *arg, int code, const char *text)
+{
+	struct process *p = arg;
+	p->fatal = code;
+	snprintf(p->fatal_text, sizeof(p->fatal_text), "%s", text);
+}
+
+static void on_reclaim(void *arg, struct segment *segment)
+{
+	((struct process *)arg)->n_reclaims++;
+}
+
+static void on_segment_gone(void *arg, struct segment *segment)
+{
+	((struct process *)arg)->n_gone++;
+}
+
+static void on_wal_position(void *arg, uint64_t session, uint64_t seq)
+{
+	((struct process *)arg)->position = seq;
+}
+
+static const struct engine_events events = {
+	.on_fatal = on_fatal, .on_reclaim = on_reclaim, .on_segment_gone = on_segment_gone,
+	.on_wal_position = on_wal_position,
+};
+
+static void on_started(void *arg, const struct engine_recovery_stats *stats)
+{
+	struct process *p = arg;
+	assert_false(p->serving);
+	p->serving = true;
+	p->stats = *stats;
+}
+
+void process_start(struct process *p, struct world *w, size_t n_ended)
+{
+	*p = (struct process){ .world = w };
+	assert_int_equal(engine_new(&w->env, &w->store, &test_config, &events, p, &p->engine), 0);
+	for (int i = 0; i < 4; i++)
+		p->logs[i] = engine_log_add(p->engine, 100 + (uint64_t)i, 1, 0, false);
+	for (size_t i = 0; i < n_ended; i++)
+		p->ended[i] = (struct engine_session){ .session = i + 1 };
+	engine_start(p->engine, p->ended, n_ended, n_ended + 1, on_started, p);
+}
+
+void process_serve(struct process *p, struct world *w, size_t n_ended)
+{
+	process_start(p, w, n_ended);
+	world_run(w);
+	if (p->fatal)
+		print_message("# %s\n", p->fatal_text);
+	assert_true(p->serving);
+}
+
+void process_kill(struct process *p)
+{
+	world_crash(p->world);
+	engine_free(p->engine);
+	p->engine = NULL;
+	assert_int_equal(p->world->n_segments, 0);
+}
+
+/* ------------------------------------------------------------------ appends */
+
+static void on_done(struct engine_append *a, const struct pico_error *error)
+{
+	struct append *x = (struct append *)a;
+	x->n_answers++;
+	x->order = ++answers;
+	if (error != NULL)
+		x->error = *error;
+}
+
+static size_t batch_make(uint8_t *to, size_t size, const char *text)
+{
+	struct buf b;
+	struct record_batch_writer writer;
+	buf_init(&b, size);
+	record_batch_begin(&writer, &b);
+	record_batch_add(&writer, slice_of(NULL, 0), slice_str(text), NULL, 0);
+	size_t n = record_batch_end(&writer);
+	assert_true(n > 0);
+	memcpy(to, buf_head(&b), n);
+	buf_done(&b);
+	return n;
+}
+
+struct append *append_new(struct process *p, int i, const char *text)
+{
+	struct append *a = must_calloc(1, sizeof(*a));
+	a->a.log = p->logs[i];
+	a->a.on_done = on_done;
+	if (text != NULL)
+		a->a.payload = slice_of(a->batch, batch_make(a->batch, sizeof(a->batch), text));
+	return a;
+}
+
+void append_send(struct process *p, struct append *a)
+{
+	engine_append(p->engine, &a->a);
+}
+
+struct append *append_do(struct process *p, int i, const char *text)
+{
+	struct append *a = append_new(p, i, text);
+	append_send(p, a);
+	return a;
+}
+
+void append_producer(struct append *a, const char *id, uint64_t epoch, uint64_t seq)
+{
+	a->a.has_producer = true;
+	a->a.producer_id = slice_str(id);
+	a->a.producer_epoch = epoch;
+	a->a.producer_seq = seq;
+}
+
+void assert_stored(const struct append *a, uint64_t base, uint64_t next)
+{
+	if (a->error.kind != PICO_OK)
+		print_message("# %s\n", a->error.message);
+	assert_int_equal(a->n_answers, 1);
+	assert_int_equal(a->error.kind, PICO_OK);
+	assert_false(a->a.duplicate);
+	assert_int_equal(a->a.base_offset, base);
+	assert_int_equal(a->a.next_offset, next);
+}
+
+void assert_refused(const struct append *a, enum pico_error_kind kind)
+{
+	assert_int_equal(a->n_answers, 1);
+	assert_int_equal(a->error.kind, kind);
+}
+
+void assert_open(const struct append *a)
+{
+	assert_int_equal(a->n_answers, 0);
+}
+
+/* -------------------------------------------------------------------- reads */
+
+static void on_read(struct engine_read *r, const struct pico_error *error)
+{
+	struct read *x = (struct read *)r;
+	x->n_answers++;
+	if (error != NULL)
+		x->error = *error;
+}
+
+struct read *read_new(struct process *p, int i, uint64_t from, uint32_t max_bytes)
+{
+	struct read *r = must_calloc(1, sizeof(*r));
+	r->r = (struct engine_read){ .log = p->logs[i], .from = from, .max_bytes = max_bytes, .on_done = on_read };
+	engine_read(p->engine, &r->r);
+	return r;
+}
+
+/* Walks a run of whole batches that may cross pieces. */
+const char *read_texts(struct read *r)
+{
+	static char texts[65536];
+	struct buf all;
+	buf_init(&all, 1 << 24);
+	for (size_t i = 0; i < r->r.n_pieces; i++) {
+		const struct piece *x = &r->r.pieces[i];
+		buf_put(&all, x->segment->mem.base + x->offset, x->length);
+		pin_drop(x->pin);
+	}
+	r->r.n_pieces = 0;
+	texts[0] = '\0';
+	while (buf_len(&all) > 0) {
+		struct record_batch b;
+		struct record_iter it;
+		struct record record;
+		int64_t n = record_batch_size(buf_slice(&all));
+		assert_true(n > 0 && (size_t)n <= buf_len(&all));
+		assert_int_equal(record_batch_read(slice_of(buf_head(&all), (size_t)n), &b), 0);
+		assert_true(record_batch_crc_is_good(&b));
+		assert_int_equal(record_iter_init(&it, &b), 0);
+		while (record_iter_next(&it, &record) == 1) {
+			if (texts[0] != '\0')
+				strcat(texts, "|");
+			strncat(texts, (const char *)record.value.p, record.value.n);
+		}
+		buf_consume(&all, (size_t)n);
+	}
+	buf_done(&all);
+	return texts;
+}
+
+void read_free(struct read *r)
+{
+	read_texts(r);
+	free(r->r.pieces);
+	free(r);
+}
+
+void assert_records(struct process *p, int i, uint64_t from, const char *texts)
+{
+	struct read *r = read_new(p, i, from, 1 << 20);
+	world_run(p->world);
+	assert_int_equal(r->n_answers, 1);
+	if (r->error.kind != PICO_OK)
+		print_message("# %s\n", r->error.message);
+	assert_int_equal(r->error.kind, PICO_OK);
+	assert_string_equal(read_texts(r), texts);
+	read_free(r);
+}
