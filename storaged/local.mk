@@ -26,3 +26,7 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/segment.h
 include storaged/objstore/local.mk
 include storaged/engine/local.mk
+
+pkglibexec_PROGRAMS += storaged/storaged
+storaged_storaged_SOURCES = storaged/main.c
+storaged_storaged_LDADD = $(STORAGED_LIBS)

@@ -74,6 +74,9 @@ check_PROGRAMS += t/00-unit-engine
 t_00_unit_engine_SOURCES = t/unit/engine.c t/unit/engine.h t/unit/engine_lib.c \
 	t/unit/engine_world.c t/unit/engine_world.h
 t_00_unit_engine_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
+check_PROGRAMS += t/30-node-topics
+t_30_node_topics_SOURCES = t/unit/node_topics.c
+t_30_node_topics_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 endif
 
 # Stands for storaged and worker-http in the supervisor's tests.
@@ -110,5 +113,6 @@ check-local: check-programs
 	$(srcdir)/t/run --build $(builddir)
 
 include t/fuzz/local.mk
+include t/bench/local.mk
 include t/sim/local.mk
 EXTRA_DIST += t/golden/ipc_hello.bin t/golden/ipc_append.bin t/golden/ipc_error.bin t/golden/ipc_release.bin

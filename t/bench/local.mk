@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+# `make bench` prints figures of this machine, each beside its base line.
+EXTRA_PROGRAMS += t/bench/bench-net
+t_bench_bench_net_SOURCES = t/bench/bench-net.c
+t_bench_bench_net_LDADD = $(COMMON_LIBS)
+BENCH_PROGRAMS = t/bench/bench-net
+
+.PHONY: bench
+bench: all $(BENCH_PROGRAMS)
+	PICO_SRC=$(abs_srcdir) PICO_BUILD=$(abs_builddir) $(srcdir)/t/bench/bench.py
+EXTRA_DIST += t/bench/bench.py
