@@ -3,9 +3,9 @@
 EXTRA_PROGRAMS += t/bench/bench-net
 t_bench_bench_net_SOURCES = t/bench/bench-net.c
 t_bench_bench_net_LDADD = $(COMMON_LIBS)
-BENCH_PROGRAMS = t/bench/bench-net
+bench_targets = t/bench/bench-net
 
 .PHONY: bench
-bench: all $(BENCH_PROGRAMS)
+bench: all $(bench_targets)
 	PICO_SRC=$(abs_srcdir) PICO_BUILD=$(abs_builddir) $(srcdir)/t/bench/bench.py
 EXTRA_DIST += t/bench/bench.py
