@@ -271,7 +271,7 @@ static bool topic_is_sound(const struct state *s, const Meta__TopicEntity *e)
 		return false;
 	for (size_t i = 0; i < e->n_partitions; i++) {
 		uint64_t log_id = e->partitions[i]->log_id;
-		if (log_id >= s->next_log_id || log_index_find(&s->by_log, log_id) != NULL)
+		if (log_id >= s->next_log_id || log_map_find(&s->by_log, log_id) != NULL)
 			return false;
 		for (size_t k = 0; k < i; k++)
 			if (e->partitions[k]->log_id == log_id)

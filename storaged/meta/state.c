@@ -41,7 +41,7 @@ void state_free(struct state *s)
 	for (size_t i = 0; i < s->n_nodes; i++)
 		meta__node_entity__free_unpacked(s->node[i].e, NULL);
 	topic_hash_done(&s->by_id);
-	log_index_done(&s->by_log);
+	log_map_done(&s->by_log);
 	name_index_done(&s->by_name);
 	name_index_done(&s->by_alias);
 	free(s->node);
@@ -253,7 +253,7 @@ struct state_topic *state_topic_add(struct state *s, const Meta__TopicEntity *e,
 	if (t->kafka_topic != NULL)
 		name_index_add(&s->by_alias, t);
 	for (uint32_t i = 0; i < t->n_partitions; i++)
-		log_index_add(&s->by_log, t->partition[i].log_id, t);
+		log_map_add(&s->by_log, t->partition[i].log_id, t);
 	count_logs(s, t, 1);
 	list_append(s, t, idx);
 	return t;
@@ -276,7 +276,7 @@ void state_topic_drop(struct state *s, struct state_topic *t, uint64_t idx)
 	remember_deleted(s, t->id, idx);
 	count_logs(s, t, -1);
 	for (uint32_t i = 0; i < t->n_partitions; i++)
-		log_index_remove(&s->by_log, t->partition[i].log_id);
+		log_map_remove(&s->by_log, t->partition[i].log_id);
 	if (t->kafka_topic != NULL)
 		name_index_remove(&s->by_alias, t);
 	name_index_remove(&s->by_name, t);
@@ -323,7 +323,7 @@ const struct state_topic *state_topic_find(const struct state *s, struct slice s
 
 const struct state_topic *state_topic_by_log(const struct state *s, uint64_t log_id, uint32_t *ret_partition)
 {
-	const struct state_topic *t = log_index_find(&s->by_log, log_id);
+	const struct state_topic *t = log_map_find(&s->by_log, log_id);
 	if (t == NULL)
 		return NULL;
 	/* A topic's log ids follow each other as far as they were made together. */

@@ -54,7 +54,7 @@ struct state {
 	size_t n_sessions;
 
 	struct topic_hash by_id;
-	struct log_index by_log;
+	struct log_map by_log;
 	struct name_index by_name, by_alias;
 	struct state_topic *oldest, *newest;    /* by changed_idx */
 

@@ -81,21 +81,21 @@ void topic_hash_remove(struct topic_hash *h, const struct state_topic *t)
 	h->n--;
 }
 
-void log_index_done(struct log_index *x)
+void log_map_done(struct log_map *x)
 {
 	for (size_t i = 0; i < x->n_pages; i++)
 		free(x->page[i]);
 	free(x->page);
-	*x = (struct log_index){ 0 };
+	*x = (struct log_map){ 0 };
 }
 
-struct state_topic *log_index_find(const struct log_index *x, uint64_t log_id)
+struct state_topic *log_map_find(const struct log_map *x, uint64_t log_id)
 {
 	uint64_t k = log_id / PAGE_LOGS;
 	return k < x->n_pages && x->page[k] != NULL ? x->page[k]->topic[log_id % PAGE_LOGS] : NULL;
 }
 
-void log_index_add(struct log_index *x, uint64_t log_id, struct state_topic *t)
+void log_map_add(struct log_map *x, uint64_t log_id, struct state_topic *t)
 {
 	must(log_id < LOG_ID_MAX);
 	size_t k = log_id / PAGE_LOGS;
@@ -112,7 +112,7 @@ void log_index_add(struct log_index *x, uint64_t log_id, struct state_topic *t)
 	x->page[k]->n++;
 }
 
-void log_index_remove(struct log_index *x, uint64_t log_id)
+void log_map_remove(struct log_map *x, uint64_t log_id)
 {
 	struct log_page *p = x->page[log_id / PAGE_LOGS];
 	must(p != NULL && p->topic[log_id % PAGE_LOGS] != NULL);

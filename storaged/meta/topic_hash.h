@@ -26,17 +26,17 @@ void topic_hash_remove(struct topic_hash *h, const struct state_topic *t);
 
 struct log_page;
 
-struct log_index {
+struct log_map {
 	struct log_page **page;         /* owned; NULL: no log of it is left */
 	size_t n_pages;
 };
 
-void log_index_done(struct log_index *x);
-struct state_topic *log_index_find(const struct log_index *x, uint64_t log_id);
+void log_map_done(struct log_map *x);
+struct state_topic *log_map_find(const struct log_map *x, uint64_t log_id);
 /* The log has no topic yet; log_id < LOG_ID_MAX. */
-void log_index_add(struct log_index *x, uint64_t log_id, struct state_topic *t);
+void log_map_add(struct log_map *x, uint64_t log_id, struct state_topic *t);
 /* The log has one. */
-void log_index_remove(struct log_index *x, uint64_t log_id);
+void log_map_remove(struct log_map *x, uint64_t log_id);
 
 /* A bound for what a broken snapshot may say; never reached by counting. */
 #define LOG_ID_MAX (UINT64_C(1) << 36)
