@@ -82,6 +82,18 @@ static void write_listeners(const struct supervisor *s, const struct process *p,
 	}
 }
 
+/* As which a worker introduces itself to storaged. */
+static enum ipc_role ipc_role_of(enum process_kind kind)
+{
+	switch (kind) {
+	case PROCESS_WORKER_HTTP: return IPC_ROLE_HTTP;
+	case PROCESS_WORKER_ADMIN: return IPC_ROLE_ADMIN;
+	case PROCESS_WORKER_KAFKA: return IPC_ROLE_KAFKA;
+	case PROCESS_WORKER_HOOK: return IPC_ROLE_HOOK;
+	default: must_failed("a kind of worker", __FILE__, __LINE__, __func__);
+	}
+}
+
 static void write_config(const struct supervisor *s, const struct process *p, struct outfit *o, struct buf *out)
 {
 	uint64_t instance;
@@ -89,7 +101,7 @@ static void write_config(const struct supervisor *s, const struct process *p, st
 	must(getrandom(&instance, sizeof(instance), 0) == sizeof(instance));
 	buf_printf(out, "child.kind = %u\nchild.instance = %016" PRIx64 "\n", (unsigned)p->kind, instance);
 	if (process_is_worker(p)) {
-		ipc_proof(s->ipc_key, (uint32_t)p->kind, instance, proof);
+		ipc_proof(s->ipc_key, ipc_role_of(p->kind), instance, proof);
 		write_hex(out, "child.proof", proof, sizeof(proof));
 	}
 	conf_write_pair(out, "child.socket", s->listeners.socket_path);
