@@ -63,6 +63,10 @@ t_00_unit_objstore_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 check_PROGRAMS += t/00-unit-page_cache
 t_00_unit_page_cache_SOURCES = t/unit/page_cache.c
 t_00_unit_page_cache_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
+check_PROGRAMS += t/00-unit-meta-state
+t_00_unit_meta_state_SOURCES = t/unit/meta_state.c t/unit/meta_fixture.c t/unit/meta_fixture.h
+t_00_unit_meta_state_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
+
 check_PROGRAMS += t/00-unit-meta-log
 t_00_unit_meta_log_SOURCES = t/unit/meta_log.c t/unit/meta_world.c t/unit/meta_world.h
 t_00_unit_meta_log_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
@@ -115,4 +119,5 @@ check-local: check-programs
 include t/fuzz/local.mk
 include t/bench/local.mk
 include t/sim/local.mk
+EXTRA_DIST += t/golden/meta_row.bin t/golden/meta_entity_topic.bin t/golden/cluster.bin
 EXTRA_DIST += t/golden/ipc_hello.bin t/golden/ipc_append.bin t/golden/ipc_error.bin t/golden/ipc_release.bin

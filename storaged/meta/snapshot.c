@@ -208,6 +208,8 @@ void state_covered(struct state *s, uint64_t idx)
 	size_t n = 0;
 	while (n < s->n_deleted && s->deleted[n].idx <= idx)
 		n++;
+	if (n == 0)
+		return;
 	s->n_deleted -= n;
 	memmove(s->deleted, s->deleted + n, s->n_deleted * sizeof(s->deleted[0]));
 }

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <sqlite3.h>
+
 #include "common/must.h"
 
 /* ---------------------------------------------------------------- the store */
@@ -302,6 +304,8 @@ void world_start(struct world *w)
 	w->sql->base = (struct sql_log){ .ops = &faulty_ops, .url = w->url };
 	w->sql->append = w->first_append;
 	w->first_append = FAULT_NONE;
+	w->sql->fetch_away = w->first_fetch_away;
+	w->first_fetch_away = false;
 	must(sql_log_open(w->env, w->url, &w->sql->real, fault, sizeof(fault)) == 0);
 	must(meta_new(w->env, &w->sql->base, &w->store.base, w->two_stores ? &w->wal_store.base : NULL, &w->config,
 		      &events, w, &w->meta) == 0);
@@ -384,4 +388,80 @@ void world_create(struct world *w, struct create *c)
 	command.kind_case = META__COMMAND__KIND_CREATE_TOPIC;
 	command.create_topic = &create;
 	must(meta_propose(w->meta, &command, on_created, c) == 0);
+}
+
+/* ---------------------------------------------------------------- somebody else */
+
+static sqlite3 *open_file(struct world *w)
+{
+	sqlite3 *db;
+	must(sqlite3_open(w->url + strlen("sqlite:"), &db) == SQLITE_OK);
+	sqlite3_busy_timeout(db, 2000);
+	return db;
+}
+
+void world_sql(struct world *w, const char *sql)
+{
+	sqlite3 *db = open_file(w);
+	must(sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK);
+	sqlite3_close(db);
+}
+
+int64_t world_query(struct world *w, const char *sql)
+{
+	sqlite3 *db = open_file(w);
+	sqlite3_stmt *statement;
+	must(sqlite3_prepare_v2(db, sql, -1, &statement, NULL) == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW);
+	int64_t v = sqlite3_column_int64(statement, 0);
+	sqlite3_finalize(statement);
+	sqlite3_close(db);
+	return v;
+}
+
+static void insert_row(sqlite3 *db, const struct sql_row *row)
+{
+	sqlite3_stmt *statement;
+	must(sqlite3_prepare_v2(db, "INSERT INTO pico_log VALUES (?1, ?2, ?3, ?4, ?5, ?6)", -1, &statement, NULL) ==
+	     SQLITE_OK);
+	sqlite3_bind_int64(statement, 1, (sqlite3_int64)row->idx);
+	sqlite3_bind_int64(statement, 2, row->node);
+	sqlite3_bind_int64(statement, 3, (sqlite3_int64)row->session);
+	sqlite3_bind_int64(statement, 4, (sqlite3_int64)row->proposal);
+	sqlite3_bind_int64(statement, 5, (sqlite3_int64)row->chain);
+	sqlite3_bind_blob(statement, 6, row->payload.p, (int)row->payload.n, SQLITE_STATIC);
+	must(sqlite3_step(statement) == SQLITE_DONE);
+	sqlite3_finalize(statement);
+}
+
+void world_row(struct world *w, Meta__Command *c, uint32_t node, uint64_t session, uint64_t proposal, bool spoil)
+{
+	uint8_t bytes[1024];
+	Meta__Row decoded = META__ROW__INIT;
+	decoded.commands = &c;
+	decoded.n_commands = 1;
+	must(meta__row__get_packed_size(&decoded) <= sizeof(bytes));
+	struct slice payload = slice_of(bytes, meta__row__pack(&decoded, bytes));
+	uint64_t last = (uint64_t)world_query(w, "SELECT max(idx) FROM pico_log");
+	uint64_t chain = (uint64_t)world_query(w, "SELECT chain FROM pico_log ORDER BY idx DESC LIMIT 1");
+	struct sql_row row = {
+		.idx = last + 1, .node = node, .session = session, .proposal = proposal,
+		.chain = state_chain_next(chain, payload) ^ (spoil ? 1 : 0), .payload = payload,
+	};
+	sqlite3 *db = open_file(w);
+	insert_row(db, &row);
+	sqlite3_close(db);
+}
+
+void world_register(struct world *w, uint32_t node)
+{
+	uint8_t boot[16], instance[16] = { 0 };
+	env_random(w->env, boot, sizeof(boot));
+	Meta__RegisterNode r = META__REGISTER_NODE__INIT;
+	r.node = node;
+	r.boot_id = (ProtobufCBinaryData){ .data = boot, .len = 16 };
+	r.instance = (ProtobufCBinaryData){ .data = instance, .len = 16 };
+	Meta__Command c = META__COMMAND__INIT;
+	c.kind_case = META__COMMAND__KIND_REGISTER_NODE;
+	c.register_node = &r;
+	world_row(w, &c, node, 0, 0, false);
 }

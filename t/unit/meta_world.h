@@ -58,6 +58,7 @@ struct world {
 	char text[2048];                /* of the refusal */
 	unsigned n_applied;
 	enum sql_fault first_append;    /* fault of the first append after a start */
+	bool first_fetch_away;
 };
 
 void world_init(struct world *w);
@@ -70,6 +71,14 @@ void world_stop(struct world *w);
 bool world_run(struct world *w, const bool *flag);
 /* Runs it for so long. */
 void world_run_ms(struct world *w, uint64_t ms);
+
+/* On the database file itself, by a connection of the test. */
+void world_sql(struct world *w, const char *sql);
+int64_t world_query(struct world *w, const char *sql);
+/* A row that somebody else writes behind the last one, past the wrapper. spoil: its chain is wrong. */
+void world_row(struct world *w, Meta__Command *c, uint32_t node, uint64_t session, uint64_t proposal, bool spoil);
+/* As one more process of that node would. */
+void world_register(struct world *w, uint32_t node);
 
 struct create {
 	const char *name, *content_type;

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See the header.
+ */
+#include "t/unit/meta_fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/must.h"
+#include "common/wire.h"
+
+void fixture_empty(struct fixture *f)
+{
+	*f = (struct fixture){ .s = state_new(), .node = 1, .proposal = 1, .id = 1000 };
+}
+
+void fixture_new(struct fixture *f)
+{
+	fixture_empty(f);
+	fixture_init_cluster(f, 7, 16);
+	fixture_register(f, 1, 'a');
+	f->session = 1;
+	must(f->one.session == 1);
+}
+
+void fixture_done(struct fixture *f)
+{
+	state_free(f->s);
+}
+
+static void keep_one(struct fixture *f, const Meta__Result__One *one)
+{
+	f->one.error = one->error;
+	f->one.created = one->created;
+	f->one.session = one->session;
+	snprintf(f->message, sizeof(f->message), "%s", one->message);
+	memset(f->topic_id, 0, 16);
+	if (one->topic_id.len == 16)
+		memcpy(f->topic_id, one->topic_id.data, 16);
+}
+
+uint32_t fixture_run_as(struct fixture *f, Meta__Command *c, uint32_t node, uint64_t session, uint64_t proposal)
+{
+	Meta__Row row = META__ROW__INIT;
+	row.commands = &c;
+	row.n_commands = 1;
+	row.now_ms = f->now_ms;
+	f->payload_len = meta__row__get_packed_size(&row);
+	must(f->payload_len <= sizeof(f->payload));
+	meta__row__pack(&row, f->payload);
+	struct slice payload = slice_of(f->payload, f->payload_len);
+	struct sql_row r = {
+		.idx = state_idx(f->s) + 1, .node = node, .session = session, .proposal = proposal,
+		.chain = state_chain_next(state_chain(f->s), payload), .payload = payload,
+	};
+	Meta__Result *results;
+	f->err = state_apply(f->s, &r, &results);
+	if (f->err != 0)
+		return UINT32_MAX;
+	must(results->n_one == 1);
+	keep_one(f, results->one[0]);
+	meta__result__free_unpacked(results, NULL);
+	return f->one.error;
+}
+
+uint32_t fixture_run(struct fixture *f, Meta__Command *c)
+{
+	return fixture_run_as(f, c, f->node, f->session, f->proposal++);
+}
+
+uint32_t fixture_init_cluster(struct fixture *f, uint8_t byte, size_t n)
+{
+	uint8_t uuid[16];
+	memset(uuid, byte, sizeof(uuid));
+	Meta__InitCluster init = META__INIT_CLUSTER__INIT;
+	init.uuid = (ProtobufCBinaryData){ .data = uuid, .len = n };
+	init.format = STATE_FORMAT;
+	init.cluster_id = (char *)"c";
+	Meta__Command c = META__COMMAND__INIT;
+	c.kind_case = META__COMMAND__KIND_INIT_CLUSTER;
+	c.init_cluster = &init;
+	return fixture_run_as(f, &c, 1, 0, 0);
+}
+
+uint32_t fixture_register_slots(struct fixture *f, uint32_t node, uint8_t boot, uint32_t slots)
+{
+	uint8_t boot_id[16], instance[16] = { 9 };
+	memset(boot_id, boot, sizeof(boot_id));
+	Meta__RegisterNode r = META__REGISTER_NODE__INIT;
+	r.node = node;
+	r.boot_id = (ProtobufCBinaryData){ .data = boot_id, .len = 16 };
+	r.instance = (ProtobufCBinaryData){ .data = instance, .len = 16 };
+	r.host = (char *)"host";
+	r.slots = slots;
+	Meta__Command c = META__COMMAND__INIT;
+	c.kind_case = META__COMMAND__KIND_REGISTER_NODE;
+	c.register_node = &r;
+	return fixture_run_as(f, &c, node, 0, 0);
+}
+
+uint32_t fixture_register(struct fixture *f, uint32_t node, uint8_t boot)
+{
+	return fixture_register_slots(f, node, boot, 1);
+}
+
+uint32_t fixture_recovered(struct fixture *f, uint32_t node, uint64_t session, uint64_t cut)
+{
+	Meta__SessionRecovered r = META__SESSION_RECOVERED__INIT;
+	r.node = node;
+	r.session = session;
+	r.cut = cut;
+	r.by_session = f->session;
+	Meta__Command c = META__COMMAND__INIT;
+	c.kind_case = META__COMMAND__KIND_SESSION_RECOVERED;
+	c.session_recovered = &r;
+	return fixture_run(f, &c);
+}
+
+static void fill_create(Meta__CreateTopic *create, const struct create_args *a)
+{
+	create->name = (char *)a->name;
+	create->content_type = (char *)(a->type == NULL ? "text/plain" : a->type);
+	create->partitions = a->partitions;
+	create->n_owners = a->n_owners;
+	create->owners = (uint32_t *)a->owner;
+	create->ttl_seconds = a->ttl;
+	create->expires_at_ms = a->expires;
+	create->closed = a->closed;
+	create->schema_validate = a->validate;
+	create->initial = a->initial;
+	create->reserved_allowed = a->reserved;
+	create->has_kafka_topic = a->has_kafka;
+	if (a->schema != NULL)
+		create->schema_name = (char *)a->schema;
+	if (a->kafka != NULL)
+		create->kafka_topic = (char *)a->kafka;
+}
+
+uint32_t fixture_create(struct fixture *f, const struct create_args *a)
+{
+	uint8_t id[16] = { 0 };
+	put_be64(id, f->id++ * UINT64_C(0x9e3779b97f4a7c15));
+	put_be64(id + 8, f->id);
+	if (a->id != 0)
+		memset(id, a->id, sizeof(id));
+	Meta__CreateTopic create = META__CREATE_TOPIC__INIT;
+	fill_create(&create, a);
+	create.topic_id = (ProtobufCBinaryData){ .data = id, .len = a->id_len == 0 ? 16 : a->id_len };
+	create.node = f->node;
+	create.session = f->session;
+	Meta__Config config = META__CONFIG__INIT, *entry = &config;
+	if (a->config[0] != NULL) {
+		config.name = (char *)a->config[0];
+		config.value = (char *)a->config[1];
+		create.n_config = 1;
+		create.config = &entry;
+	}
+	Meta__Command c = META__COMMAND__INIT;
+	c.kind_case = META__COMMAND__KIND_CREATE_TOPIC;
+	c.create_topic = &create;
+	return fixture_run(f, &c);
+}
+
+uint32_t fixture_create_name(struct fixture *f, const char *name)
+{
+	struct create_args a = { .name = name };
+	return fixture_create(f, &a);
+}
+
+uint32_t fixture_create_number(struct fixture *f, int i)
+{
+	char name[32];
+	snprintf(name, sizeof(name), "/n/%d", i);
+	struct create_args a = { .name = name, .partitions = 1 + (uint32_t)i % 3 };
+	return fixture_create(f, &a);
+}
+
+uint32_t fixture_close(struct fixture *f, const uint8_t id[16], uint32_t partition, bool begin)
+{
+	Meta__CloseTopic close = META__CLOSE_TOPIC__INIT;
+	close.topic_id = (ProtobufCBinaryData){ .data = (uint8_t *)id, .len = 16 };
+	close.partition = partition;
+	close.begin = begin;
+	close.node = f->node;
+	close.session = f->session;
+	Meta__Command c = META__COMMAND__INIT;
+	c.kind_case = META__COMMAND__KIND_CLOSE_TOPIC;
+	c.close_topic = &close;
+	return fixture_run(f, &c);
+}
+
+uint32_t fixture_delete(struct fixture *f, const uint8_t id[16])
+{
+	Meta__DeleteTopic delete = META__DELETE_TOPIC__INIT;
+	delete.topic_id = (ProtobufCBinaryData){ .data = (uint8_t *)id, .len = 16 };
+	delete.node = f->node;
+	delete.session = f->session;
+	Meta__Command c = META__COMMAND__INIT;
+	c.kind_case = META__COMMAND__KIND_DELETE_TOPIC;
+	c.delete_topic = &delete;
+	return fixture_run(f, &c);
+}
+
+void fixture_random_row(struct fixture *f, unsigned *seed)
+{
+	*seed = *seed * 1103515245u + 12345u;
+	unsigned r = *seed >> 8;
+	char name[32];
+	snprintf(name, sizeof(name), "/n/%u", r / 8 % 30);
+	const struct state_topic *t = state_topic_by_name(f->s, slice_str(name));
+	f->now_ms += r % 5;
+	if (r % 8 == 7) {
+		fixture_register(f, 2, (uint8_t)(r / 8));
+	} else if (t == NULL) {
+		fixture_create_number(f, (int)(r / 8 % 30));
+	} else {
+		uint8_t id[16];
+		memcpy(id, t->id, sizeof(id));
+		if (r % 8 < 3)
+			fixture_delete(f, id);
+		else
+			fixture_close(f, id, r % t->n_partitions, r % 8 == 3);
+	}
+}
+
+/* ---------------------------------------------------------------- snapshots */
+
+static void entity_done(struct sql_entity *e)
+{
+	free((void *)e->key.p);
+	free((void *)e->payload.p);
+}
+
+void kept_add(void *arg, const struct sql_entity *e)
+{
+	struct kept *k = arg;
+	size_t i = 0;
+	while (i < k->n && !slice_eq(k->e[i].key, e->key))
+		i++;
+	if (i < k->n)
+		entity_done(&k->e[i]);
+	else
+		k->e = must_realloc(k->e, ++k->n * sizeof(k->e[0]));
+	if (e->payload.p == NULL) {
+		k->e[i] = k->e[--k->n];
+		return;
+	}
+	k->e[i] = *e;
+	k->e[i].key.p = must_memdup(e->key.p, e->key.n);
+	k->e[i].payload.p = must_memdup(e->payload.p, e->payload.n);
+}
+
+struct state *kept_load(const struct kept *k, uint64_t idx)
+{
+	struct state *s = state_new();
+	if (state_load(s, idx, k->e, k->n) == 0)
+		return s;
+	state_free(s);
+	return NULL;
+}
+
+void kept_done(struct kept *k)
+{
+	for (size_t i = 0; i < k->n; i++)
+		entity_done(&k->e[i]);
+	free(k->e);
+	*k = (struct kept){ 0 };
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A state under test, fed with rows of one command. Each call gives the command's error and leaves its
+ * result in the fixture.
+ */
+#ifndef T_UNIT_META_FIXTURE_H
+#define T_UNIT_META_FIXTURE_H
+
+#include "storaged/meta/state.h"
+
+struct fixture {
+	struct state *s;
+	uint32_t node;                  /* proposer */
+	uint64_t session, proposal;     /* number of the next row */
+	uint64_t id;                    /* of the next topic */
+	int64_t now_ms;
+	/* the last row */
+	int err;                        /* of state_apply() */
+	struct { uint32_t error; bool created; uint64_t session; } one;
+	char message[2048];
+	uint8_t topic_id[16];
+	uint8_t payload[8192];
+	size_t payload_len;
+};
+
+void fixture_empty(struct fixture *f);
+/* With a cluster and node 1, session 1. */
+void fixture_new(struct fixture *f);
+void fixture_done(struct fixture *f);
+
+/* UINT32_MAX when the row was not applied; then f->err says why. */
+uint32_t fixture_run(struct fixture *f, Meta__Command *c);
+uint32_t fixture_run_as(struct fixture *f, Meta__Command *c, uint32_t node, uint64_t session, uint64_t proposal);
+
+uint32_t fixture_init_cluster(struct fixture *f, uint8_t byte, size_t n);
+uint32_t fixture_register(struct fixture *f, uint32_t node, uint8_t boot);
+uint32_t fixture_register_slots(struct fixture *f, uint32_t node, uint8_t boot, uint32_t slots);
+uint32_t fixture_recovered(struct fixture *f, uint32_t node, uint64_t session, uint64_t cut);
+
+struct create_args {
+	const char *name, *type;        /* NULL: text/plain */
+	uint32_t partitions;
+	size_t n_owners;
+	uint32_t owner[4];
+	uint64_t ttl;
+	int64_t expires;
+	bool closed, validate, initial, reserved, has_kafka;
+	const char *schema, *kafka;
+	const char *config[2];          /* name, value */
+	uint8_t id;                     /* 16 times; 0: a fresh one */
+	size_t id_len;                  /* 0: 16 */
+};
+uint32_t fixture_create(struct fixture *f, const struct create_args *a);
+uint32_t fixture_create_name(struct fixture *f, const char *name);
+uint32_t fixture_create_number(struct fixture *f, int i);
+uint32_t fixture_close(struct fixture *f, const uint8_t id[16], uint32_t partition, bool begin);
+uint32_t fixture_delete(struct fixture *f, const uint8_t id[16]);
+/* A create, close, delete or registration of something. */
+void fixture_random_row(struct fixture *f, unsigned *seed);
+
+/* What a snapshot's callback was given: the latest of each key. */
+struct kept {
+	struct sql_entity *e;
+	size_t n;
+};
+void kept_add(void *arg, const struct sql_entity *e);
+/* NULL: refused. */
+struct state *kept_load(const struct kept *k, uint64_t idx);
+void kept_done(struct kept *k);
+
+#endif
