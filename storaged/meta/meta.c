@@ -314,6 +314,8 @@ int meta_new(struct env *env, struct sql_log *sql, struct objstore *store, struc
 	m->config.http_address = m->http_address;
 	if (m->config.snapshot_rows == 0)
 		m->config.snapshot_rows = META_SNAPSHOT_ROWS;
+	if (m->config.rows_kept == 0)
+		m->config.rows_kept = META_ROWS_KEPT;
 	m->events = *events;
 	m->arg = arg;
 	m->state = state_new();

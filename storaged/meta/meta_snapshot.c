@@ -161,7 +161,7 @@ static void write_out(struct meta *m)
 			.payload = slice_of(e->deleted ? NULL : s->bytes + e->payload, e->payload_len),
 		};
 	}
-	uint64_t keep_from = s->idx > META_ROWS_KEPT ? s->idx - META_ROWS_KEPT : 0;
+	uint64_t keep_from = s->idx > m->config.rows_kept ? s->idx - m->config.rows_kept : 0;
 	m->sql->ops->snapshot_write(m->sql, s->base, s->idx, changes, s->n, keep_from, on_written, m);
 	free(changes);
 }

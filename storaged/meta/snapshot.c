@@ -211,7 +211,8 @@ void state_covered(struct state *s, uint64_t idx)
 	if (n == 0)
 		return;
 	s->n_deleted -= n;
-	memmove(s->deleted, s->deleted + n, s->n_deleted * sizeof(s->deleted[0]));
+	if (s->n_deleted > 0)
+		memmove(s->deleted, s->deleted + n, s->n_deleted * sizeof(s->deleted[0]));
 }
 
 /* ---------------------------------------------------------------- decode */
