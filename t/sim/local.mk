@@ -16,3 +16,34 @@ t_00_unit_sim_check_LDADD = t/sim/libsim.a $(TEST_LIBS)
 t_00_unit_sim_world_SOURCES = t/unit/sim_world.c
 t_00_unit_sim_world_LDADD = t/sim/libsim.a $(TEST_LIBS)
 endif
+
+SIM_SOURCES = \
+	t/sim/audit.c \
+	t/sim/calls.c \
+	t/sim/load.c \
+	t/sim/main.c \
+	t/sim/nemesis.c \
+	t/sim/nodes.c \
+	t/sim/readers.c \
+	t/sim/run.c t/sim/run.h
+check_PROGRAMS += t/sim/sim
+t_sim_sim_SOURCES = $(SIM_SOURCES)
+t_sim_sim_LDADD = t/sim/libsim.a $(STORAGED_LIBS)
+
+# The same with the planted bugs compiled in (storaged/planted.h).
+check_LIBRARIES = t/sim/libplanted.a
+t_sim_libplanted_a_SOURCES = $(storaged_libstoraged_a_SOURCES)
+t_sim_libplanted_a_CPPFLAGS = $(AM_CPPFLAGS) -DPICO_PLANTED_BUGS=1
+check_PROGRAMS += t/sim/sim-planted
+t_sim_sim_planted_SOURCES = $(SIM_SOURCES)
+t_sim_sim_planted_CPPFLAGS = $(AM_CPPFLAGS) -DPICO_PLANTED_BUGS=1
+t_sim_sim_planted_LDADD = t/sim/libsim.a t/sim/libplanted.a $(STORAGED_LIBS)
+
+EXTRA_DIST += t/sim/README t/sim/coverage t/30-sim-short.t t/30-sim-determinism.t t/30-sim-planted.t
+
+SEEDS = 1000
+.PHONY: sim sim-coverage
+sim: t/sim/sim
+	t/sim/sim --seeds 1..$(SEEDS) --jobs $$(nproc)
+sim-coverage:
+	$(srcdir)/t/sim/coverage $(srcdir) $(SEEDS)

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is there at the end: every topic by list, every log by reads from its start, every WAL object of
+ * the bucket. One step after the other, through the node that serves.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/must.h"
+#include "common/wire.h"
+#include "t/sim/run.h"
+
+#define STEP_NS (60 * SIM_S)
+#define TIMEOUT_MS 30000
+
+/* One call at a time; its answer is waited for. */
+static struct {
+	bool open, failed;
+	uint32_t hist;
+	uint64_t next, confirm;
+	bool closed, more;
+	char last[64];
+} step;
+
+static bool step_is_over(struct run *r)
+{
+	return !step.open;
+}
+
+static bool step_wait(struct run *r)
+{
+	return run_until(r, step_is_over, STEP_NS) && !step.failed;
+}
+
+static struct client *reader(struct run *r, struct sim_node *n)
+{
+	struct client *c = &r->clients[0];
+	c->node = n;
+	step.open = true;
+	step.failed = false;
+	return c;
+}
+
+static void on_list(struct sim_call *call, const struct pico_error *error, ProtobufCMessage *answer)
+{
+	struct run *r = call->client->run;
+	const Ipc__ListAnswer *a = (const Ipc__ListAnswer *)answer;
+	step.open = false;
+	step.failed = a == NULL;
+	for (size_t i = 0; a != NULL && i < a->n_topics; i++) {
+		struct run_topic *t = topic_learn(r, a->topics[i]);
+		if (t == NULL)
+			continue;
+		if (strcmp(a->topics[i]->name, step.last) <= 0)
+			run_fault(r, "a list is out of order");
+		snprintf(step.last, sizeof(step.last), "%s", a->topics[i]->name);
+		r->history.topics[t->index].exists = true;
+	}
+	step.more = a != NULL && a->has_more;
+}
+
+static bool list_all(struct run *r, struct sim_node *n)
+{
+	for (size_t i = 0; i < r->history.n_topics; i++)
+		r->history.topics[i].exists = false;
+	step.last[0] = '\0';
+	do {
+		Ipc__ListRequest m = IPC__LIST_REQUEST__INIT;
+		char after[64];
+		snprintf(after, sizeof(after), "%s", step.last);
+		m.start_after = after;
+		m.limit = 3;
+		call_send(reader(r, n), n, IPC_LIST, &m.base, slice_of(NULL, 0), TIMEOUT_MS, HIST_NONE, on_list);
+		if (!step_wait(r))
+			return false;
+	} while (step.more && !r->failed);
+	return true;
+}
+
+static void on_read(struct sim_call *call, const struct pico_error *error, ProtobufCMessage *answer)
+{
+	struct run *r = call->client->run;
+	const Ipc__ReadAnswer *a = (const Ipc__ReadAnswer *)answer;
+	step.open = false;
+	step.failed = a == NULL;
+	if (a == NULL)
+		return;
+	records_seen(r, call->hist, slice_of(call->bytes, call->n_bytes), step.next);
+	step.next = a->end;
+	step.confirm = a->confirm;
+	step.closed = a->closed;
+}
+
+static bool read_some(struct run *r, struct sim_node *n, const struct run_topic *t, uint32_t partition)
+{
+	Ipc__ReadRequest m = IPC__READ_REQUEST__INIT;
+	Ipc__LogRef log = IPC__LOG_REF__INIT;
+	Ipc__TopicRef topic;
+	topic_ref(&topic, t);
+	log.topic = &topic;
+	log.partition = partition;
+	m.log = &log;
+	m.partition_given = true;
+	m.from = (int64_t)step.next;
+	step.hist = history_op(&r->history, HIST_READ);
+	struct hist_op *op = &r->history.ops[step.hist];
+	op->log = t->log[partition];
+	op->topic = t->index;
+	op->from = step.next;
+	call_send(reader(r, n), n, IPC_READ, &m.base, slice_of(NULL, 0), TIMEOUT_MS, step.hist, on_read);
+	return step_wait(r);
+}
+
+static bool read_log(struct run *r, struct sim_node *n, const struct run_topic *t, uint32_t partition, bool final)
+{
+	uint32_t index = t->log[partition];
+	size_t first = r->history.n_records;
+	step.next = 0;
+	uint64_t before;
+	do {
+		before = step.next;
+		if (!read_some(r, n, t, partition))
+			return false;
+		if (step.next == before && step.next < step.confirm)
+			run_fault(r, "a read shows nothing below the high watermark");
+	} while (step.next < step.confirm && !r->failed);
+	struct hist_log *log = &r->history.logs[index];
+	if (final)
+		*log = (struct hist_log){ .topic = log->topic, .read_back = true, .closed = step.closed, .start = 0,
+					  .confirm = step.confirm, .first_record = first,
+					  .n_records = r->history.n_records - first };
+	return true;
+}
+
+bool audit_read_back(struct run *r, bool final)
+{
+	struct sim_node *n = nodes_serving(r);
+	if (n == NULL || !list_all(r, n))
+		return false;
+	for (unsigned i = 0; i < r->n_topics && !r->failed; i++) {
+		const struct run_topic *t = r->topics[i];
+		for (uint32_t p = 0; p < t->n_partitions && r->history.topics[t->index].exists; p++)
+			if (!read_log(r, n, t, p, final))
+				return false;
+	}
+	return true;
+}
+
+/* ------------------------------------------------------------------------ bucket */
+
+/* Header of a WAL object: magic, format, node, kind, each u32; session u64; seq u64. */
+static enum hist_wal_kind wal_kind(const struct sim_object *o, uint64_t session, uint64_t seq)
+{
+	if (o->size < 64 || get_le64(o->data + 16) != session || get_le64(o->data + 24) != seq)
+		return WAL_BROKEN;
+	switch (get_le32(o->data + 12)) {
+	case 1:
+		return WAL_OPEN;
+	case 2:
+		return WAL_DATA;
+	case 3:
+		return WAL_SEAL;
+	default:
+		return WAL_BROKEN;
+	}
+}
+
+void audit_bucket(struct run *r)
+{
+	size_t n;
+	char **keys = sim_bucket_keys(&r->bucket, "wal/", &n);
+	for (size_t i = 0; i < n; i++) {
+		unsigned node;
+		uint64_t session, seq;
+		if (sscanf(keys[i], "wal/%u/%16lx/%16lx", &node, &session, &seq) != 3 || node != RUN_NODE_ID) {
+			run_fault(r, "key %.60s is no WAL object's", keys[i]);
+			break;
+		}
+		history_wal(&r->history, session, seq, wal_kind(sim_bucket_find(&r->bucket, keys[i]), session, seq));
+		if (session > r->history.last_session)
+			r->history.last_session = session;
+	}
+	free(keys);
+	r->history.n_wal_deleted = r->bucket.n_deleted_wal;
+}

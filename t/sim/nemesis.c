@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What goes wrong besides single operations: deaths, pauses with a second start beside, weather of the
+ * store, outages of the database, steps of the wall clock, orderly stops.
+ */
+#include <stdlib.h>
+
+#include "t/sim/run.h"
+
+struct pause {
+	struct run *run;
+	struct sim_node *node;
+};
+
+static void thaw(void *arg)
+{
+	struct pause *p = arg;
+	if (p->node->proc->state == SIM_PAUSED) {
+		if (p->node != p->run->nodes)
+			p->run->sim.faults[SIM_ZOMBIE]++;
+		sim_trace(&p->run->sim, "thaw", p->node->proc->id, 0);
+		sim_resume(p->node->proc);
+	}
+	free(p);
+}
+
+static void second_start(void *arg)
+{
+	struct pause *p = arg;
+	if (p->run->nemesis && p->run->nodes == p->node)
+		node_begin(p->run);
+	free(p);
+}
+
+static struct pause *pause_new(struct run *r, struct sim_node *n)
+{
+	struct pause *p = malloc(sizeof(*p));
+	*p = (struct pause){ .run = r, .node = n };
+	return p;
+}
+
+/* Frozen, and mostly a new start beside it before it thaws. */
+static void freeze(struct run *r, struct sim_node *n)
+{
+	struct sim *s = &r->sim;
+	uint64_t length = sim_chance(s, 500) ? sim_below(s, 3 * SIM_S) : sim_below(s, 30 * SIM_S);
+	s->faults[SIM_PAUSE]++;
+	sim_pause(n->proc);
+	sim_trace(s, "freeze", n->proc->id, length);
+	sim_after(s, length, NULL, "thaw", thaw, free, pause_new(r, n));
+	if (sim_chance(s, 800))
+		sim_after(s, sim_below(s, length / 2 + SIM_MS), NULL, "second start", second_start, free, pause_new(r, n));
+}
+
+static void fair_again(void *arg)
+{
+	struct run *r = arg;
+	sim_bucket_weather(&r->bucket, SIM_FAIR);
+}
+
+static void database_back(void *arg)
+{
+	struct run *r = arg;
+	sim_db_away(&r->db, false);
+}
+
+static void bad_weather(struct run *r)
+{
+	struct sim *s = &r->sim;
+	sim_bucket_weather(&r->bucket, (enum sim_weather)sim_between(s, SIM_BURST, SIM_SLOW));
+	sim_after(s, sim_between(s, 50 * SIM_MS, 4 * SIM_S), NULL, "fair", fair_again, NULL, r);
+}
+
+static void on_stopped(void *arg)
+{
+	struct sim_node *n = arg;
+	sim_kill(n->proc, "stopped");
+}
+
+static void stop_turn(void *arg)
+{
+	struct sim_node *n = arg;
+	n->stopping = true;
+	node_stop(n->node, on_stopped, n);
+}
+
+static void step_clock(struct sim_proc *p)
+{
+	struct sim *s = p->sim;
+	s->faults[SIM_CLOCK_STEP]++;
+	int64_t step = (int64_t)sim_below(s, 2 * 3600 * 1000) - 3600 * 1000;
+	p->wall_offset_ms += step;
+}
+
+static void strike(void *arg)
+{
+	struct run *r = arg;
+	struct sim *s = &r->sim;
+	if (!r->nemesis)
+		return;
+	sim_after(s, sim_between(s, 200 * SIM_MS, 4 * SIM_S), NULL, "nemesis", strike, NULL, r);
+	struct sim_node *n = r->nodes;
+	uint64_t what = sim_below(s, 100);
+	if (n->node == NULL || n->proc->state != SIM_RUNNING || n->stopping)
+		return;
+	if (what < 30) {
+		s->faults[SIM_KILL]++;
+		sim_kill(n->proc, "killed");
+	} else if (what < 45) {
+		freeze(r, n);
+	} else if (what < 65) {
+		bad_weather(r);
+	} else if (what < 75) {
+		sim_db_away(&r->db, true);
+		sim_after(s, sim_between(s, 50 * SIM_MS, 4 * SIM_S), NULL, "database", database_back, NULL, r);
+	} else if (what < 85) {
+		step_clock(n->proc);
+	} else if (what < 92) {
+		sim_in_turn(n->proc, "stop", stop_turn, NULL, n);
+	} else if (what < 96) {
+		node_begin(r);          /* a second start beside a live one */
+	}
+}
+
+void nemesis_begin(struct run *r)
+{
+	r->nemesis = true;
+	sim_after(&r->sim, sim_between(&r->sim, SIM_S, 4 * SIM_S), NULL, "nemesis", strike, NULL, r);
+}
+
+void nemesis_heal(struct run *r)
+{
+	r->nemesis = false;
+	r->sim.faulty = false;
+	r->sim.crash_at_step = 0;
+	r->result->safety_steps = r->sim.steps;
+	sim_bucket_weather(&r->bucket, SIM_FAIR);
+	sim_db_away(&r->db, false);
+	for (struct sim_node *n = r->nodes; n != NULL; n = n->next)
+		sim_resume(n->proc);
+	sim_trace(&r->sim, "heal", 0, 0);
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Starts and deaths of nodes. Every start is a process of its own with handles of its own on the same
+ * bucket and database; a start does not wait for the death of the one before it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/must.h"
+#include "t/sim/run.h"
+
+static void on_serving(void *arg)
+{
+	struct sim_node *n = arg;
+	uint64_t seq;
+	node_wal_position(n->node, &n->session, &seq);
+	n->serving = true;
+	sim_trace(&n->run->sim, "serving", n->proc->id, n->session);
+	for (unsigned i = 0; i < RUN_CLIENTS; i++)
+		client_wake(&n->run->clients[i], SIM_MS);
+}
+
+static void on_fatal(void *arg, int code, const char *text)
+{
+	struct sim_node *n = arg;
+	if (n->proc->state == SIM_DEAD)
+		return;
+	n->run->sim.faults[SIM_FATAL]++;
+	sim_trace(&n->run->sim, text, n->proc->id, (uint64_t)code);
+	sim_kill(n->proc, "fatal");
+}
+
+static void on_segment_gone(void *arg, struct segment *segment)
+{
+	struct sim_node *n = arg;
+	held_check_gone(n, segment);
+}
+
+static void start_again(void *arg)
+{
+	struct run *r = arg;
+	r->restart_due = false;
+	if (r->nodes->node == NULL)
+		node_begin(r);
+}
+
+void nodes_keep_up(struct run *r)
+{
+	if (r->restart_due || r->nodes == NULL || r->nodes->node != NULL)
+		return;
+	r->restart_due = true;
+	sim_after(&r->sim, sim_between(&r->sim, 20 * SIM_MS, 1500 * SIM_MS), NULL, "start", start_again, NULL, r);
+}
+
+static void on_dead(struct sim_proc *p, void *arg)
+{
+	struct sim_node *n = arg;
+	calls_lost(n);
+	node_free(n->node);
+	n->node = NULL;
+	n->serving = false;
+	held_forget(n);
+	n->store->ops->free(n->store);
+	n->sql->ops->free(n->sql);
+	nodes_keep_up(n->run);
+}
+
+static void node_turn(void *arg)
+{
+	struct sim_node *n = arg;
+	node_start(n->node);
+}
+
+struct sim_node *node_begin(struct run *r)
+{
+	static const struct node_events events = {
+		.on_serving = on_serving, .on_fatal = on_fatal, .on_segment_gone = on_segment_gone,
+	};
+	struct sim_node *n = must_calloc(1, sizeof(*n));
+	n->run = r;
+	n->next = r->nodes;
+	r->nodes = n;
+	r->result->n_starts++;
+	n->proc = sim_proc_new(&r->sim, on_dead, n);
+	n->store = sim_store_new(&r->bucket, n->proc);
+	n->sql = sim_sql_new(&r->db, n->proc);
+	struct node_config config = r->config;
+	env_random(&n->proc->env, config.meta.boot_id, sizeof(config.meta.boot_id));
+	int rc = node_new(&n->proc->env, n->store, n->store, n->sql, &config, &events, n, &n->node);
+	must(rc == 0);
+	sim_in_turn(n->proc, "node start", node_turn, NULL, n);
+	return n;
+}
+
+struct sim_node *nodes_serving(struct run *r)
+{
+	struct sim_node *best = NULL;
+	for (struct sim_node *n = r->nodes; n != NULL; n = n->next)
+		if (n->node != NULL && n->serving && !n->stopping && (best == NULL || n->session > best->session))
+			best = n;
+	return best;
+}
+
+void nodes_done(struct run *r)
+{
+	r->restart_due = true;
+	for (struct sim_node *n = r->nodes; n != NULL; n = n->next)
+		sim_kill(n->proc, "end of the run");
+}

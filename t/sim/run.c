@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The phases of a run: safety (load, faults, deaths), heal, liveness (everything succeeds in bounded
+ * simulated time), read-back, a last restart that makes every late effect come first, read-back again, audit, check.
+ */
+#include "t/sim/run.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/must.h"
+
+#define EVENTS_MAX 3000000              /* more is a live-lock */
+#define LIVENESS_NS (90 * SIM_S)
+
+void run_fault(struct run *r, const char *fmt, ...)
+{
+	if (r->failed)
+		return;
+	r->failed = true;
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(r->result->text, sizeof(r->result->text), fmt, ap);
+	va_end(ap);
+}
+
+bool run_until(struct run *r, bool (*until)(struct run *r), uint64_t limit_ns)
+{
+	uint64_t end = r->sim.now_ns + limit_ns;
+	while (!r->failed && !until(r)) {
+		if (r->sim.now_ns > end)
+			return false;
+		if (r->sim.n_events > EVENTS_MAX)
+			run_fault(r, "too many events: it goes in circles");
+		if (!sim_turn(&r->sim))
+			return false;
+	}
+	return !r->failed;
+}
+
+static bool never(struct run *r)
+{
+	return false;
+}
+
+static void nothing(void *arg)
+{
+}
+
+static void run_for(struct run *r, uint64_t ns)
+{
+	sim_after(&r->sim, ns, NULL, "phase", nothing, NULL, NULL);
+	run_until(r, never, ns - 1);
+}
+
+static bool is_serving(struct run *r)
+{
+	return nodes_serving(r) != NULL && nodes_serving(r) == r->nodes;
+}
+
+static void configure(struct run *r)
+{
+	static const uint64_t intervals[] = { 0, 0, 5, 100 };
+	struct sim *s = &r->sim;
+	struct node_config *c = &r->config;
+	*c = (struct node_config){
+		.meta = { .node = RUN_NODE_ID, .host = "host", .cluster_id = "cluster", .slots = 1, .http_address = "",
+			  .snapshot_rows = sim_between(s, 2, 30), .rows_kept = sim_between(s, 1, 20) },
+		.wal_cache_size = 2 << 20,
+		.segment_size = 64 << 10,
+		.block_cache_size = 1 << 20,
+		.max_message_size = 32 << 10,
+		.max_partitions = 16,
+		.max_logs = 1000,
+	};
+	memset(c->meta.instance, 7, sizeof(c->meta.instance));
+	c->wal_url.has_batch_interval = true;
+	c->wal_url.batch_interval_ms = intervals[sim_below(s, 4)];
+	c->wal_url.max_inflight = 1 + (uint32_t)sim_below(s, 6);
+	c->wal_url.has_max_bytes = true;
+	c->wal_url.max_bytes_in_batch = sim_chance(s, 500) ? 4096 : 256 << 10;
+}
+
+/* -------------------------------------------------------------------- phases */
+
+static void safety(struct run *r)
+{
+	struct sim *s = &r->sim;
+	node_begin(r);
+	load_begin(r);
+	s->crash_at_step = r->options.crash_at_step;
+	s->fail_from_step = r->options.fail_from_step;
+	s->faulty = r->options.faults || s->fail_from_step != 0;
+	if (r->options.faults) {
+		s->crash_per_million = sim_chance(s, 500) ? 1000 : 0;
+		nemesis_begin(r);
+	}
+	run_for(r, r->options.small ? 2 * SIM_S : sim_between(s, 8 * SIM_S, 30 * SIM_S));
+}
+
+static bool everybody_did_more(struct run *r)
+{
+	for (unsigned i = 1; i < RUN_CLIENTS; i++)
+		if (r->clients[i].n_done == 0 && (!r->options.small || i < 6))
+			return false;
+	return true;
+}
+
+static void liveness(struct run *r)
+{
+	r->loading = false;
+	nemesis_heal(r);
+	nodes_keep_up(r);
+	if (!run_until(r, is_serving, LIVENESS_NS))
+		return run_fault(r, "liveness: no node serves");
+	for (unsigned i = 0; i < RUN_CLIENTS; i++)
+		client_wake(&r->clients[i], SIM_MS);
+	if (!run_until(r, load_is_quiet, LIVENESS_NS))
+		return run_fault(r, "liveness: a call has no end");
+	r->loading = true;
+	for (unsigned i = 0; i < RUN_CLIENTS; i++) {
+		r->clients[i].n_done = 0;
+		client_wake(&r->clients[i], SIM_MS);
+	}
+	if (!run_until(r, everybody_did_more, LIVENESS_NS))
+		return run_fault(r, "liveness: a client gets nothing done");
+	r->loading = false;
+	if (!run_until(r, load_is_quiet, LIVENESS_NS))
+		run_fault(r, "liveness: a call has no end");
+}
+
+static void read_back(struct run *r)
+{
+	if (!run_until(r, is_serving, LIVENESS_NS) || !audit_read_back(r, false))
+		return run_fault(r, "read-back: not in time");
+	run_for(r, 130 * SIM_S);        /* late effects come */
+	if (r->nodes->node != NULL)
+		sim_kill(r->nodes->proc, "last restart");
+	nodes_keep_up(r);
+	run_for(r, 2 * SIM_S);
+	if (!run_until(r, is_serving, LIVENESS_NS) || !audit_read_back(r, true))
+		run_fault(r, "read-back after the last restart: not in time");
+}
+
+static void judge(struct run *r)
+{
+	struct sim_fault_found found;
+	audit_bucket(r);
+	if (!r->failed && !sim_check(&r->history, &found))
+		run_fault(r, "check %d: %s", found.check, found.text);
+}
+
+static void finish(struct run *r)
+{
+	struct run_result *res = r->result;
+	nodes_done(r);
+	res->good = !r->failed;
+	res->hash = r->sim.hash;
+	res->steps = r->sim.steps;
+	res->events = r->sim.n_events;
+	res->sim_ms = r->sim.now_ns / SIM_MS;
+	memcpy(res->faults, r->sim.faults, sizeof(res->faults));
+	sim_done(&r->sim);
+	load_done(r);
+	while (r->nodes != NULL) {
+		struct sim_node *n = r->nodes;
+		r->nodes = n->next;
+		free(n);
+	}
+	for (unsigned i = 0; i < r->n_topics; i++)
+		free(r->topics[i]);
+	sim_bucket_done(&r->bucket);
+	sim_db_done(&r->db);
+	history_done(&r->history);
+	free(r);
+}
+
+void run_seed(const struct run_options *o, struct run_result *ret_result)
+{
+	struct run *r = must_calloc(1, sizeof(*r));
+	*ret_result = (struct run_result){ 0 };
+	r->options = *o;
+	r->result = ret_result;
+	sim_init(&r->sim, o->seed);
+	r->sim.verbose = o->verbose;
+	sim_bucket_init(&r->bucket, &r->sim);
+	sim_db_init(&r->db, &r->sim);
+	configure(r);
+	safety(r);
+	if (!r->failed)
+		liveness(r);
+	if (!r->failed)
+		read_back(r);
+	if (!r->failed)
+		judge(r);
+	finish(r);
+}
