@@ -17,3 +17,4 @@ supervisor_supervisor_SOURCES = \
 	supervisor/spawn.c \
 	supervisor/supervisor.h
 supervisor_supervisor_LDADD = $(COMMON_LIBS)
+EXTRA_DIST += supervisor/README
