@@ -294,10 +294,6 @@ static void answer_records(struct request *r, const Ipc__ReadAnswer *a, struct t
 	answer_field(r, "Content-Type", raw ? a->topic->content_type : "application/json");
 	answer_begin_stream(r, 200, raw, range.value_bytes);
 	answer_piece(r, pieces);
-	if (r->answer.ended && !raw) { /* it fitted: its length is known after all */
-		r->answer.has_length = true;
-		r->answer.length = buf_len(&r->answer.body);
-	}
 }
 
 /* ------------------------------------------------------------------ long poll */

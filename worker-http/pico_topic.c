@@ -51,14 +51,14 @@ void pico_topic_json(struct buf *out, const Ipc__Topic *t)
 
 /* ------------------------------------------------------------------ HEAD */
 
-/* ?partition=i of a topic with several: that one's positions. */
-static void one_partition(struct request *r, const Ipc__Topic *t, uint32_t partition)
+/* With ?partition=i of a topic with several: that one's positions, too. */
+static void answer_head(struct request *r, const Ipc__Topic *t, bool given, uint32_t partition)
 {
-	if (partition >= t->n_partitions) {
+	if (given && partition >= t->n_partitions) {
 		pico_not_found(r);
 		return;
 	}
-	if (t->n_partitions > 1) {
+	if (given && t->n_partitions > 1) {
 		answer_field_u64(r, "Pico-Partition", partition);
 		answer_field_u64(r, "Pico-Start-Seq", t->partitions[partition]->start);
 		answer_field_u64(r, "Pico-Next-Seq", t->partitions[partition]->confirm);
@@ -78,7 +78,7 @@ static void on_head(void *arg, const struct pico_error *error, const ProtobufCMe
 	else if (error->kind != PICO_OK)
 		pico_answer_error(r, error);
 	else if (pico_partition(r, &given, &partition))
-		one_partition(r, ((const Ipc__GetAnswer *)m)->topic, partition);
+		answer_head(r, ((const Ipc__GetAnswer *)m)->topic, given, partition);
 }
 
 void pico_head(struct request *r)

@@ -205,8 +205,14 @@ void answer_begin_stream(struct request *r, int status, bool has_length, uint64_
 
 void answer_more(struct request *r, bool ended)
 {
-	must(r->answer.status != 0 && !r->answer.ended);
-	r->answer.ended = ended;
+	struct answer *a = &r->answer;
+	must(a->status != 0 && !a->ended);
+	if (ended && !a->any_piece && !a->has_length) { /* all of it in one piece: its length is known after all */
+		a->has_length = true;
+		a->length = buf_len(&a->body);
+	}
+	a->any_piece = true;
+	a->ended = ended;
 	answer_ready(r);
 }
 

@@ -35,6 +35,7 @@ struct answer {
 	bool has_length;                /* the body's whole length is known */
 	uint64_t length;
 	bool no_body;                   /* 204 and 304 */
+	bool any_piece;                 /* answer_more() was called */
 	bool ended;                     /* nothing follows what is in body */
 	bool close;                     /* the connection ends behind this answer */
 	bool broken;                    /* it cannot be completed: the connection is cut */

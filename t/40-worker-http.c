@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every route of worker-http by tables: for a request, which call storaged sees, what it answers and
+ * what the client reads, byte by byte.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/must.h"
+#include "common/record_batch.h"
+#include "t/lib/http_world.h"
+
+#define TOPIC_ID "0123456789abcdef"
+#define ETAG_ID "30313233343536373839616263646566"
+
+/* ------------------------------------------------------------------ answers of storaged */
+
+struct log {
+	Ipc__Topic topic;
+	Ipc__Partition partition[3], *list[3];
+};
+
+/* A topic with n partitions that hold [start, confirm). */
+static Ipc__Topic *topic(struct log *l, size_t n, uint64_t start, uint64_t confirm)
+{
+	ipc__topic__init(&l->topic);
+	l->topic.topic_id = (ProtobufCBinaryData){ .data = (uint8_t *)TOPIC_ID, .len = 16 };
+	l->topic.name = "/t";
+	l->topic.content_type = "text/plain";
+	for (size_t i = 0; i < n; i++) {
+		ipc__partition__init(&l->partition[i]);
+		l->partition[i].start = start;
+		l->partition[i].confirm = confirm;
+		l->list[i] = &l->partition[i];
+	}
+	l->topic.n_partitions = n;
+	l->topic.partitions = l->list;
+	return &l->topic;
+}
+
+static void give_created(struct seen *s, bool created)
+{
+	struct log l;
+	Ipc__CreateAnswer a = IPC__CREATE_ANSWER__INIT;
+	const Ipc__CreateRequest *m = (const Ipc__CreateRequest *)s->call->request;
+	a.topic = topic(&l, m->partitions, 0, 0);
+	a.topic->closed = m->closed;
+	a.topic->content_type = m->content_type;
+	a.created = created;
+	give(s, &a.base);
+}
+
+static void created(struct seen *s) { give_created(s, true); }
+static void existed(struct seen *s) { give_created(s, false); }
+
+static void appended(struct seen *s)
+{
+	Ipc__AppendAnswer a = IPC__APPEND_ANSWER__INIT;
+	const Ipc__AppendRequest *m = (const Ipc__AppendRequest *)s->call->request;
+	a.base_offset = 4;
+	a.next_offset = 4 + m->record_count;
+	a.timestamp_ms = 99;
+	a.closed = m->close_after;
+	if (m->producer != NULL) {
+		a.producer_epoch = m->producer->epoch;
+		a.producer_seq = m->producer->seq;
+	}
+	give(s, &a.base);
+}
+
+static void duplicate(struct seen *s)
+{
+	Ipc__AppendAnswer a = IPC__APPEND_ANSWER__INIT;
+	a.next_offset = 9;
+	a.duplicate = true;
+	a.producer_epoch = 1;
+	a.producer_seq = 6;
+	give(s, &a.base);
+}
+
+static void appended_to_partition(struct seen *s)
+{
+	Ipc__AppendAnswer a = IPC__APPEND_ANSWER__INIT;
+	a.next_offset = 1;
+	a.partition = 2;
+	a.multi_partition = true;
+	give(s, &a.base);
+}
+
+static void give_topic(struct seen *s, size_t n)
+{
+	struct log l;
+	Ipc__GetAnswer a = IPC__GET_ANSWER__INIT;
+	a.topic = topic(&l, n, 3, 8);
+	a.topic->kafka_topic = "t";
+	give(s, &a.base);
+}
+
+static void got(struct seen *s) { give_topic(s, 1); }
+static void got_three(struct seen *s) { give_topic(s, 3); }
+
+static void closed(struct seen *s)
+{
+	struct log l;
+	Ipc__CloseAnswer a = IPC__CLOSE_ANSWER__INIT;
+	a.topic = topic(&l, 1, 0, 8);
+	give(s, &a.base);
+}
+
+static void deleted(struct seen *s)
+{
+	Ipc__DeleteAnswer a = IPC__DELETE_ANSWER__INIT;
+	a.existed = true;
+	give(s, &a.base);
+}
+
+static void deleted_nothing(struct seen *s)
+{
+	Ipc__DeleteAnswer a = IPC__DELETE_ANSWER__INIT;
+	give(s, &a.base);
+}
+
+static void listed(struct seen *s)
+{
+	struct log l, three;
+	Ipc__ListAnswer a = IPC__LIST_ANSWER__INIT;
+	Ipc__Topic *list[2] = { topic(&l, 1, 1, 2), topic(&three, 3, 0, 0) };
+	list[1]->name = "/u";
+	list[1]->closed = true;
+	a.n_topics = ((const Ipc__ListRequest *)s->call->request)->limit < 2 ? 1 : 2;
+	a.has_more = a.n_topics == 1;
+	a.topics = list;
+	give(s, &a.base);
+}
+
+/* The node's segment holds one batch of two records, "a" and "bb" with a key, at offsets 4 and 5. */
+static void store_two(void)
+{
+	struct record_batch_writer writer;
+	struct buf batch;
+	struct node *n = &w.place.node;
+	buf_init(&batch, 1 << 16);
+	record_batch_begin(&writer, &batch);
+	record_batch_add(&writer, slice_of(NULL, 0), slice_str("a"), NULL, 0);
+	record_batch_add(&writer, slice_str("k"), slice_str("bb"), NULL, 0);
+	record_batch_end(&writer);
+	record_batch_place(buf_head(&batch), 4, 1);
+	record_batch_stamp(buf_head(&batch), buf_len(&batch), 99);
+	memcpy(n->segment.mem.base, buf_head(&batch), buf_len(&batch));
+	n->piece_offset[0] = 0;
+	n->piece_length[0] = (uint32_t)buf_len(&batch);
+	buf_done(&batch);
+}
+
+/* A READ's answer; the batch in the segment when `data`. */
+static void give_read(struct seen *s, bool data, uint64_t from, uint64_t confirm, bool is_closed)
+{
+	struct log l;
+	struct node *n = &w.place.node;
+	struct call *c = s->call;
+	const Ipc__ReadRequest *m = (const Ipc__ReadRequest *)c->request;
+	Ipc__ReadAnswer a = IPC__READ_ANSWER__INIT;
+	a.topic = topic(&l, 1, 0, confirm);
+	a.from = from;
+	a.confirm = a.end = confirm;
+	a.closed = is_closed;
+	a.n_partitions = m->partition_given ? 3 : 1;
+	if (data) {
+		c->n_pieces = 1;
+		c->pieces = must_calloc(1, sizeof(struct piece));
+		c->pieces[0] = (struct piece){ .segment = &n->segment, .pin = &n->pin, .length = n->piece_length[0] };
+		pin_take(&n->pin);
+	}
+	give(s, &a.base);
+}
+
+static void read_two(struct seen *s)
+{
+	store_two();
+	const Ipc__ReadRequest *m = (const Ipc__ReadRequest *)s->call->request;
+	give_read(s, true, m->from >= 4 ? (uint64_t)m->from : 4, 6, false);
+}
+
+static void read_two_closed(struct seen *s)
+{
+	store_two();
+	give_read(s, true, 4, 6, true);
+}
+
+static void read_none(struct seen *s) { give_read(s, false, 6, 6, false); }
+static void read_none_closed(struct seen *s) { give_read(s, false, 6, 6, true); }
+
+/* Errors with all their companions. */
+#define ERROR(name, k, set)                                                              \
+	static void name(struct seen *s)                                                 \
+	{                                                                                \
+		struct pico_error e = { .kind = k };                                     \
+		set;                                                                     \
+		give_error(s, &e);                                                       \
+	}
+ERROR(not_found, PICO_NOT_FOUND, )
+ERROR(gone, PICO_GONE, )
+ERROR(bad_request, PICO_BAD_REQUEST, snprintf(e.message, sizeof(e.message), "because \"so\""))
+ERROR(conflict, PICO_CONFLICT, )
+ERROR(type_conflict, PICO_CONFLICT, snprintf(e.content_type, sizeof(e.content_type), "text/html");
+      e.next_offset = 7; e.has_next_offset = true)
+ERROR(is_closed_error, PICO_CLOSED, e.next_offset = 8; e.has_next_offset = true)
+ERROR(fenced, PICO_FENCED, e.producer_epoch = 5; e.has_producer_epoch = true)
+ERROR(gap, PICO_SEQUENCE_GAP, e.expected_seq = 3; e.received_seq = 9; e.has_gap = true)
+ERROR(gap_at_first, PICO_SEQUENCE_GAP, e.expected_seq = 0; e.received_seq = 9; e.has_gap = true)
+ERROR(match_failed, PICO_MATCH_FAILED, e.next_offset = 8; e.has_next_offset = true)
+ERROR(corrupt, PICO_CORRUPT_BATCH, )
+ERROR(too_large, PICO_TOO_LARGE, )
+ERROR(schema, PICO_SCHEMA_VIOLATION, )
+ERROR(trimmed, PICO_OUT_OF_RANGE, e.start_offset = 6; e.has_start_offset = true)
+ERROR(beyond, PICO_OUT_OF_RANGE, e.next_offset = 8; e.has_next_offset = true)
+ERROR(not_owner, PICO_NOT_OWNER, )
+ERROR(stale, PICO_STALE_TOPIC, )
+ERROR(unavailable, PICO_UNAVAILABLE, )
+ERROR(throttled, PICO_THROTTLED, )
+ERROR(durability, PICO_DURABILITY, )
+ERROR(partition_required, PICO_PARTITION_REQUIRED, )
+
+/* ------------------------------------------------------------------ tables */
+
+struct row {
+	const char *request;            /* without "HTTP/1.1", Host and Connection: they are put in */
+	const char *call;               /* NULL: storaged hears nothing */
+	void (*answer)(struct seen *s);
+	const char *response;           /* without Connection */
+};
+
+/* "METHOD target\nheaders\n\nbody" to bytes. */
+static void write_request(const char *text, struct buf *out)
+{
+	const char *end = strchr(text, '\n');
+	size_t line = end != NULL ? (size_t)(end - text) : strlen(text);
+	buf_put(out, text, line);
+	buf_put_str(out, " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n");
+	text += line + (end != NULL);
+	while (*text != '\0' && *text != '\n') {
+		line = strcspn(text, "\n");
+		buf_put(out, text, line);
+		buf_put_str(out, "\r\n");
+		text += line + (text[line] == '\n');
+	}
+	if (*text == '\n' && text[1] != '\0')
+		buf_printf(out, "Content-Length: %zu\r\n\r\n%s", strlen(text + 1), text + 1);
+	else
+		buf_put_str(out, "\r\n");
+}
+
+static void expect_closing(struct client *c, const char *want, const char *what)
+{
+	client_wait_end(c);
+	const char *length = strstr(want, "Content-Length: #");
+	char wanted[8192];
+	if (length != NULL) /* that of the body as the row has it */
+		snprintf(wanted, sizeof(wanted), "%.*sContent-Length: %zu%s", (int)(length - want), want,
+			 strlen(strstr(want, "\n\n") + 2), length + 17);
+	else
+		snprintf(wanted, sizeof(wanted), "%s", want);
+	char *got_text = tidy(buf_slice(&c->in)), *at = strstr(got_text, "Connection: close\n");
+	if (at != NULL)
+		memmove(at, at + 18, strlen(at + 18) + 1);
+	if (strcmp(got_text, wanted) != 0)
+		fail_msg("%s\n--- got:\n%s\n--- want:\n%s", what, got_text, wanted);
+}
+
+static void run_row(const struct row *row, uint16_t port)
+{
+	struct client c;
+	struct buf request;
+	buf_init(&request, 1 << 20);
+	write_request(row->request, &request);
+	client_open(&c, port);
+	client_send(&c, buf_slice(&request));
+	if (row->call != NULL) {
+		struct seen *s = next_call();
+		const char *call = print_call(s);
+		if (strcmp(call, row->call) != 0)
+			fail_msg("%s\n--- storaged saw:\n%s\n--- want:\n%s", row->request, call, row->call);
+		row->answer(s);
+	}
+	expect_closing(&c, row->response, row->request);
+	assert_null(parked());
+	buf_done(&request);
+	client_close(&c);
+}
+
+#define RUN(rows) \
+	for (size_t i_ = 0; i_ < sizeof(rows) / sizeof((rows)[0]); i_++) \
+		run_row(&(rows)[i_], w.port)
+
+#define STORE "Cache-Control: no-store\n"
+#define JSON(status, body) "HTTP/1.1 " status "\nContent-Type: application/json\n" STORE "Content-Length: #\n\n" body "\n"
+#define BAD(text) JSON("400 Bad Request", "{\"error\":\"bad_request\",\"message\":\"" text "\"}")
+#define LATER(name) JSON("501 Not Implemented", "{\"error\":\"not_supported\",\"message\":\"" name " is not supported yet\"}")
+#define CREATE_T "CREATE name='/t' content_type='application/octet-stream' partitions=1"
+#define APPEND_T "APPEND log{ topic{ name='/t' } } any_partition=1 record_count=1"
+#define READ_T "READ log{ topic{ name='/t' } } from=-1 max_bytes=147456"
+
+static void test_create(void **state)
+{
+	static const struct row rows[] = {
+		{ "PUT /t", CREATE_T, created,
+		  "HTTP/1.1 201 Created\nContent-Type: application/octet-stream\nPico-Start-Seq: 0\nPico-Next-Seq: 0\n"
+		  "Location: /t\n" STORE "Content-Length: 0\n\n" },
+		{ "PUT /t\nContent-Type: text/plain; charset=x\nPico-Closed: TRUE",
+		  "CREATE name='/t' content_type='text/plain; charset=x' partitions=1 closed=1", existed,
+		  "HTTP/1.1 200 OK\nContent-Type: text/plain; charset=x\nPico-Start-Seq: 0\nPico-Next-Seq: 0\n"
+		  "Pico-Closed: true\n" STORE "Content-Length: 0\n\n" },
+		{ "PUT /t\nPico-Partitions: 3\nPico-Closed: yes\nPico-Kafka-Topic: a.b",
+		  "CREATE name='/t' content_type='application/octet-stream' partitions=3 kafka_topic='a.b' has_kafka_topic=1",
+		  created,
+		  "HTTP/1.1 201 Created\nContent-Type: application/octet-stream\nPico-Partitions: 3\nLocation: /t\n" STORE
+		  "Content-Length: 0\n\n" },
+		{ "PUT /a%20b/%2e?x=y", "CREATE name='/a%20b/%2e' content_type='application/octet-stream' partitions=1", created,
+		  "HTTP/1.1 201 Created\nContent-Type: application/octet-stream\nPico-Start-Seq: 0\nPico-Next-Seq: 0\n"
+		  "Location: /a%20b/%2e\n" STORE "Content-Length: 0\n\n" },
+		{ "PUT /t", CREATE_T, type_conflict,
+		  "HTTP/1.1 409 Conflict\nPico-Next-Seq: 7\nContent-Type: application/json\n" STORE "Content-Length: #\n\n"
+		  "{\"error\":\"conflict\",\"message\":\"the stream exists with content type text/html\",\"next_seq\":7}\n" },
+		{ "PUT /t", CREATE_T, conflict, JSON("409 Conflict", "{\"error\":\"conflict\",\"message\":\"Conflict\"}") },
+		{ "PUT /", NULL, NULL, BAD("cannot create the root stream") },
+		{ "PUT /t\n\nx", NULL, NULL, BAD("PUT takes no body: append with POST") },
+		{ "PUT /t\nPico-Partitions: 0", NULL, NULL, BAD("Pico-Partitions must be from 1 to 1024") },
+		{ "PUT /t\nPico-Partitions: 1025", NULL, NULL, BAD("Pico-Partitions must be from 1 to 1024") },
+		{ "PUT /t\nPico-Partitions: 03", NULL, NULL,
+		  BAD("Pico-Partitions must be a number without sign or leading zeros") },
+		{ "PUT /t\nPico-Kafka-Topic: a/b", NULL, NULL,
+		  BAD("Pico-Kafka-Topic must be 1 to 249 of A-Z a-z 0-9 . _ -") },
+		{ "PUT /_sys/x", NULL, NULL, JSON("403 Forbidden",
+		  "{\"error\":\"permission_denied\",\"message\":\"names of that kind are reserved\"}") },
+	};
+	world_open(NULL);
+	RUN(rows);
+	world_close();
+}
+
+static void test_later_features(void **state)
+{
+	static const struct row rows[] = {
+		{ "PUT /t\nPico-TTL: 5", NULL, NULL, LATER("Pico-TTL") },
+		{ "PUT /t\npico-expires-at: x", NULL, NULL, LATER("pico-expires-at") },
+		{ "PUT /t\nPico-Schema: x", NULL, NULL, LATER("Pico-Schema") },
+		{ "PUT /t\nPico-Schema-Validate: true", NULL, NULL, LATER("Pico-Schema-Validate") },
+		{ "PUT /t\nPico-Retention-Ms: 1", NULL, NULL, LATER("Pico-Retention-Ms") },
+		{ "PUT /t\nPico-Retention-Bytes: 1", NULL, NULL, LATER("Pico-Retention-Bytes") },
+		{ "POST /t\nPico-Trim-Seq: 4", NULL, NULL, LATER("Pico-Trim-Seq") },
+		{ "POST /t\nContent-Type: application/vnd.picomq.batch\n\nx", NULL, NULL,
+		  LATER("application/vnd.picomq.batch") },
+		{ "GET /t?live=sse", NULL, NULL, LATER("live=sse") },
+		{ "GET /t?format=binary", NULL, NULL, LATER("format=binary") },
+		{ "GET /_groups", NULL, NULL, LATER("/_groups") },
+		{ "PUT /_schemas/x", NULL, NULL, LATER("/_schemas") },
+		{ "PATCH /_streams/x", NULL, NULL, LATER("/_streams") },
+		/* An empty header counts as absent. */
+		{ "PUT /t\nPico-TTL:", CREATE_T, conflict,
+		  JSON("409 Conflict", "{\"error\":\"conflict\",\"message\":\"Conflict\"}") },
+	};
+	world_open(NULL);
+	RUN(rows);
+	world_close();
+}
+
+static void test_append(void **state)
+{
+	static const struct row rows[] = {
+		{ "POST /t\n\nhello", APPEND_T " |:'hello'", appended,
+		  "HTTP/1.1 200 OK\nPico-Next-Seq: 5\nPico-Start-Seq: 4\nPico-Timestamp: 99\n" STORE "Content-Length: 0\n\n" },
+		{ "POST /t?partition=2\nPico-Key: k\nPico-Header: a=1%20%3D\nPico-Header: a=\n\nx",
+		  "APPEND log{ topic{ name='/t' } partition=2 } partition_key='k' record_count=1 has_partition_key=1"
+		  " |'k''a'='1 =''a'='':'x'", appended_to_partition,
+		  "HTTP/1.1 200 OK\nPico-Next-Seq: 1\nPico-Start-Seq: 0\nPico-Timestamp: 0\nPico-Partition: 2\n" STORE
+		  "Content-Length: 0\n\n" },
+		{ "POST /t\nContent-Type: Application/vnd.PicoMQ.batch+JSON ; x=y\n\n"
+		  "{\"records\":[{\"body\":\"a\"},{\"key\":\"k\",\"body\":null,\"headers\":{\"h\":\"v\"}}]}",
+		  "APPEND log{ topic{ name='/t' } } any_partition=1 record_count=2 |:'a' |'k''h'='v':", appended,
+		  "HTTP/1.1 200 OK\nPico-Next-Seq: 6\nPico-Start-Seq: 4\nPico-Timestamp: 99\n" STORE "Content-Length: 0\n\n" },
+		{ "POST /t\nPico-Producer-Id: p\nPico-Producer-Epoch: 1\nPico-Producer-Seq: 7\nPico-Match-Seq: 4\n"
+		  "Pico-Closed: true\n\nx",
+		  "APPEND log{ topic{ name='/t' } } any_partition=1 record_count=1 match_seq=4 producer{ id='p' epoch=1 seq=7 }"
+		  " close_after=1 has_match_seq=1 |:'x'", appended,
+		  "HTTP/1.1 200 OK\nPico-Next-Seq: 5\nPico-Start-Seq: 4\nPico-Timestamp: 99\nPico-Closed: true\n"
+		  "Pico-Producer-Epoch: 1\nPico-Producer-Seq: 7\n" STORE "Content-Length: 0\n\n" },
+		{ "POST /t\nPico-Producer-Id: p\nPico-Producer-Epoch: 1\nPico-Producer-Seq: 5\n\nx",
+		  APPEND_T " producer{ id='p' epoch=1 seq=5 } |:'x'", duplicate,
+		  "HTTP/1.1 200 OK\nPico-Next-Seq: 9\nPico-Producer-Epoch: 1\nPico-Producer-Seq: 6\n" STORE
+		  "Content-Length: 0\n\n" },
+		{ "POST /t\nPico-Closed: true", "CLOSE topic{ name='/t' }", closed,
+		  "HTTP/1.1 200 OK\nPico-Next-Seq: 8\nPico-Closed: true\n" STORE "Content-Length: 0\n\n" },
+		{ "POST /t\nPico-Closed: true\nPico-Match-Seq: 0",
+		  "APPEND log{ topic{ name='/t' } } any_partition=1 close_after=1 has_match_seq=1", appended,
+		  "HTTP/1.1 200 OK\nPico-Next-Seq: 4\nPico-Closed: true\n" STORE "Content-Length: 0\n\n" },
+		{ "POST /t", NULL, NULL, BAD("empty body") },
+		{ "POST /t\nPico-Closed: 1", NULL, NULL, BAD("empty body") },
+		{ "POST /\n\nx", NULL, NULL, BAD("no stream in path") },
+		{ "POST /t\nContent-Encoding: gzip\n\nx", NULL, NULL, JSON("415 Unsupported Media Type",
+		  "{\"error\":\"unsupported_media_type\",\"message\":\"send the body without Content-Encoding\"}") },
+		{ "POST /t?partition=x\n\nx", NULL, NULL, BAD("partition must be a number from 0") },
+	};
+	world_open(NULL);
+	RUN(rows);
+	world_close();
+}
+
+static void test_append_refused(void **state)
+{
+	static const char together[] = BAD("Pico-Producer-Id, Pico-Producer-Epoch and Pico-Producer-Seq go together");
+	static const char numbers[] = BAD("Pico-Producer-Epoch and Pico-Producer-Seq must be numbers");
+	static const struct row rows[] = {
+		{ "POST /t\nPico-Producer-Id: p\n\nx", NULL, NULL, together },
+		{ "POST /t\nPico-Producer-Seq: 0\n\nx", NULL, NULL, together },
+		{ "POST /t\nPico-Producer-Id:\nPico-Producer-Epoch: 0\nPico-Producer-Seq: 0\n\nx", NULL, NULL, together },
+		{ "POST /t\nPico-Producer-Id: p\nPico-Producer-Epoch:\nPico-Producer-Seq: 0\n\nx", NULL, NULL, numbers },
+		{ "POST /t\nPico-Producer-Id: p\nPico-Producer-Epoch: 00\nPico-Producer-Seq: 0\n\nx", NULL, NULL, numbers },
+		{ "POST /t\nPico-Match-Seq: -1\n\nx", NULL, NULL,
+		  BAD("Pico-Match-Seq must be a number without sign or leading zeros") },
+		{ "POST /t\nPico-Header: x\n\nx", NULL, NULL, BAD("Pico-Header must be name=value") },
+		{ "POST /t\nContent-Type: application/vnd.picomq.batch+json\n\n{\"records\":[]}", NULL, NULL,
+		  BAD("record 0: records is missing or empty") },
+	};
+	world_open(NULL);
+	RUN(rows);
+	world_close();
+}
+
+static void test_errors(void **state)
+{
+#define POSTED "POST /t\n\nx", APPEND_T " |:'x'"
+#define FAIL(status, head, body) "HTTP/1.1 " status "\n" head "Content-Type: application/json\n" STORE \
+	"Content-Length: #\n\n" body "\n"
+#define BUSY(status, body) "HTTP/1.1 " status "\nContent-Type: application/json\n" STORE \
+	"Retry-After: 1\nContent-Length: #\n\n" body "\n"
+	static const char away[] = BUSY("503 Service Unavailable",
+					"{\"error\":\"unavailable\",\"message\":\"not available now; try again\"}");
+	static const struct row rows[] = {
+		{ POSTED, not_found, FAIL("404 Not Found", "", "{\"error\":\"not_found\",\"message\":\"no such stream\"}") },
+		{ POSTED, gone, FAIL("410 Gone", "", "{\"error\":\"gone\",\"message\":\"the stream is gone\"}") },
+		{ POSTED, bad_request, BAD("because \\\"so\\\"") },
+		{ POSTED, corrupt, BAD("bad request") },
+		{ POSTED, is_closed_error, FAIL("409 Conflict", "Pico-Closed: true\nPico-Next-Seq: 8\n",
+		  "{\"error\":\"closed\",\"message\":\"stream is closed\",\"next_seq\":8}") },
+		{ POSTED, fenced, FAIL("403 Forbidden", "Pico-Producer-Epoch: 5\n",
+		  "{\"error\":\"fenced\",\"message\":\"a newer producer epoch is known\"}") },
+		{ POSTED, gap, FAIL("409 Conflict", "Pico-Expected-Seq: 3\nPico-Received-Seq: 9\n",
+		  "{\"error\":\"sequence_gap\",\"message\":\"a producer sequence is missing\"}") },
+		{ POSTED, gap_at_first, BAD("New epoch must start with sequence 0") },
+		{ POSTED, match_failed, FAIL("412 Precondition Failed", "Pico-Next-Seq: 8\n",
+		  "{\"error\":\"match_failed\",\"message\":\"the next position is another one\",\"next_seq\":8}") },
+		{ POSTED, too_large, FAIL("413 Content Too Large", "",
+		  "{\"error\":\"too_large\",\"message\":\"content too large\"}") },
+		{ POSTED, schema, FAIL("400 Bad Request", "",
+		  "{\"error\":\"schema_violation\",\"message\":\"a record breaks the schema\"}") },
+		{ POSTED, trimmed, FAIL("410 Gone", "Pico-Start-Seq: 6\n",
+		  "{\"error\":\"trimmed\",\"message\":\"records before the start of the stream are gone\"}") },
+		{ POSTED, beyond, FAIL("400 Bad Request", "Pico-Next-Seq: 8\n",
+		  "{\"error\":\"bad_request\",\"message\":\"the position is beyond the end of the stream\",\"next_seq\":8}") },
+		{ POSTED, partition_required, FAIL("400 Bad Request", "",
+		  "{\"error\":\"partition_required\",\"message\":\"name one with ?partition=\"}") },
+		{ POSTED, not_owner, away }, { POSTED, stale, away }, { POSTED, unavailable, away },
+		{ POSTED, throttled, BUSY("429 Too Many Requests",
+		  "{\"error\":\"throttled\",\"message\":\"too many requests\"}") },
+		{ POSTED, durability, BUSY("503 Service Unavailable",
+		  "{\"error\":\"outcome_unknown\",\"message\":\"the write may or may not have happened\"}") },
+	};
+	world_open(NULL);
+	RUN(rows);
+	world_close();
+}
+
+static void test_head_delete_list(void **state)
+{
+#define EMPTY(status, head) "HTTP/1.1 " status "\n" head STORE "Content-Length: 0\n\n"
+	static const struct row rows[] = {
+		{ "HEAD /t", "GET topic{ name='/t' }", got,
+		  EMPTY("200 OK", "Content-Type: text/plain\nPico-Start-Seq: 3\nPico-Next-Seq: 8\nPico-Kafka-Topic: t\n") },
+		{ "HEAD /t", "GET topic{ name='/t' }", got_three,
+		  EMPTY("200 OK", "Content-Type: text/plain\nPico-Partitions: 3\nPico-Kafka-Topic: t\n") },
+		{ "HEAD /t?partition=1", "GET topic{ name='/t' }", got_three,
+		  EMPTY("200 OK", "Pico-Partition: 1\nPico-Start-Seq: 3\nPico-Next-Seq: 8\nContent-Type: text/plain\n"
+			"Pico-Partitions: 3\nPico-Kafka-Topic: t\n") },
+		{ "HEAD /t?partition=3", "GET topic{ name='/t' }", got_three, EMPTY("404 Not Found", "") },
+		{ "HEAD /t", "GET topic{ name='/t' }", not_found, EMPTY("404 Not Found", "") },
+		{ "DELETE /t", "DELETE topic{ name='/t' }", deleted, "HTTP/1.1 204 No Content\n" STORE "\n" },
+		{ "DELETE /t", "DELETE topic{ name='/t' }", deleted_nothing, EMPTY("404 Not Found", "") },
+		{ "DELETE /t", "DELETE topic{ name='/t' }", not_found, EMPTY("404 Not Found", "") },
+		{ "GET /?limit=1&prefix=%2Ft&start_after=/a", "LIST prefix='/t' start_after='/a' limit=1", listed,
+		  "HTTP/1.1 200 OK\nContent-Type: application/json\n" STORE "Content-Length: #\n\n"
+		  "{\"streams\":[{\"name\":\"/t\",\"content_type\":\"text/plain\",\"start_seq\":1,\"next_seq\":2,\"closed\":false}"
+		  "],\"has_more\":true}\n" },
+		{ "GET /", "LIST prefix='/' limit=100", listed,
+		  "HTTP/1.1 200 OK\nContent-Type: application/json\n" STORE "Content-Length: #\n\n"
+		  "{\"streams\":[{\"name\":\"/t\",\"content_type\":\"text/plain\",\"start_seq\":1,\"next_seq\":2,\"closed\":false},"
+		  "{\"name\":\"/u\",\"content_type\":\"text/plain\",\"partitions\":3,\"closed\":true}],\"has_more\":false}\n" },
+		{ "GET /?limit=x", NULL, NULL, BAD("limit must be a number without sign or leading zeros") },
+		{ "TRACE /t", NULL, NULL, "HTTP/1.1 405 Method Not Allowed\nAllow: GET, PUT, POST, DELETE, HEAD, OPTIONS\n"
+		  "Content-Type: application/json\n" STORE "Content-Length: #\n\n"
+		  "{\"error\":\"method_not_allowed\",\"message\":\"the method is not known here\"}\n" },
+	};
+	world_open(NULL);
+	RUN(rows);
+	world_close();
+}
+
+static void test_read(void **state)
+{
+#define TWO "[{\"seq\":4,\"timestamp\":99,\"body\":\"a\"},\n{\"seq\":5,\"timestamp\":99,\"key\":\"k\",\"body\":\"bb\"}]\n"
+#define READ(head, type, cache, body) "HTTP/1.1 200 OK\n" head "Content-Type: " type "\nCache-Control: " cache \
+	"\nContent-Length: #\n\n" body
+#define TAG(rest) "ETag: \"" ETAG_ID ":" rest "\"\n"
+#define OLD "public, max-age=60, stale-while-revalidate=300"
+	static const struct row rows[] = {
+		{ "GET /t", READ_T, read_two, READ("Pico-Next-Seq: 6\nPico-Up-To-Date: true\n" TAG("0:json:4:6"),
+		  "application/json", "no-cache", TWO) },
+		{ "GET /t?seq=-1", READ_T, read_two_closed,
+		  READ("Pico-Next-Seq: 6\nPico-Up-To-Date: true\nPico-Closed: true\n" TAG("0:json:4:6:c"), "application/json",
+		       OLD, TWO) },
+		{ "GET /t?seq=4&count=1&bytes=10", "READ log{ topic{ name='/t' } } from=4 max_bytes=90", read_two,
+		  READ("Pico-Next-Seq: 5\n" TAG("0:json:4:5"), "application/json", OLD,
+		       "[{\"seq\":4,\"timestamp\":99,\"body\":\"a\"}]\n") },
+		{ "GET /t?seq=5&format=raw", "READ log{ topic{ name='/t' } } from=5 max_bytes=147456", read_two,
+		  READ("Pico-Next-Seq: 6\nPico-Up-To-Date: true\n" TAG("0:raw:5:6"), "text/plain", "no-cache", "bb") },
+		{ "GET /t?format=raw&bytes=3", "READ log{ topic{ name='/t' } } from=-1 max_bytes=81923", read_two,
+		  READ("Pico-Next-Seq: 5\n" TAG("0:raw:4:5"), "text/plain", OLD, "a") },
+		{ "GET /t?bytes=0&count=0", "READ log{ topic{ name='/t' } } from=-1 max_bytes=4276224", read_two,
+		  READ("Pico-Next-Seq: 6\nPico-Up-To-Date: true\n" TAG("0:json:4:6"), "application/json", "no-cache",
+		       TWO) },
+		{ "GET /t?seq=NOW", "READ log{ topic{ name='/t' } } from_end=1 max_bytes=147456", read_none,
+		  READ("Pico-Next-Seq: 6\nPico-Up-To-Date: true\n" TAG("0:json:6:6"), "application/json", "no-cache",
+		       "[]\n") },
+		{ "GET /t?format=raw", READ_T, read_none_closed,
+		  READ("Pico-Next-Seq: 6\nPico-Up-To-Date: true\nPico-Closed: true\n" TAG("0:raw:6:6:c"), "text/plain", OLD, "") },
+		{ "GET /t?partition=1", "READ log{ topic{ name='/t' } partition=1 } partition_given=1 from=-1 max_bytes=147456",
+		  read_none, READ("Pico-Next-Seq: 6\nPico-Up-To-Date: true\nPico-Partitions: 3\nPico-Partition: 1\n"
+				  TAG("1:json:6:6"), "application/json", "no-cache", "[]\n") },
+		{ "GET /t\nLast-Event-ID: 00000000000000000004", "READ log{ topic{ name='/t' } } from=4 max_bytes=147456",
+		  read_two, READ("Pico-Next-Seq: 6\nPico-Up-To-Date: true\n" TAG("0:json:4:6"), "application/json", "no-cache", TWO) },
+		{ "GET /t?seq=0\nLast-Event-ID: 4", "READ log{ topic{ name='/t' } } max_bytes=147456", trimmed,
+		  "HTTP/1.1 410 Gone\nPico-Start-Seq: 6\nContent-Type: application/json\n" STORE "Content-Length: #\n\n"
+		  "{\"error\":\"trimmed\",\"message\":\"records before the start of the stream are gone\"}\n" },
+		{ "GET /t\nIf-None-Match: \"x\", W/\"" ETAG_ID ":0:json:4:6\"", READ_T, read_two,
+		  "HTTP/1.1 304 Not Modified\nPico-Next-Seq: 6\nPico-Up-To-Date: true\n" TAG("0:json:4:6")
+		  "Cache-Control: no-cache\n\n" },
+		{ "GET /t\nIf-None-Match: \"" ETAG_ID ":0:json:4:6:c\"", READ_T, read_two,
+		  READ("Pico-Next-Seq: 6\nPico-Up-To-Date: true\n" TAG("0:json:4:6"), "application/json", "no-cache",
+		       TWO) },
+		{ "GET /t", READ_T, not_found,
+		  JSON("404 Not Found", "{\"error\":\"not_found\",\"message\":\"no such stream\"}") },
+		{ "GET /t?seq=", NULL, NULL, BAD("empty offset") },
+		{ "GET /t?seq=x", NULL, NULL, BAD("invalid offset token: x") },
+		{ "GET /t?format=xml", NULL, NULL, BAD("invalid format: xml") },
+		{ "GET /t?live=", NULL, NULL, BAD("invalid live mode: ") },
+		{ "GET /t?live=x", NULL, NULL, BAD("invalid live mode: x") },
+		{ "GET /t?count=01", NULL, NULL, BAD("count must be a number without sign or leading zeros") },
+	};
+	world_open(NULL);
+	RUN(rows);
+	world_close();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_create), cmocka_unit_test(test_later_features), cmocka_unit_test(test_append),
+		cmocka_unit_test(test_append_refused), cmocka_unit_test(test_errors), cmocka_unit_test(test_head_delete_list),
+		cmocka_unit_test(test_read),
+	};
+	return cmocka_run_group_tests_name("worker-http", tests, NULL, NULL);
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "t/lib/http_world.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/must.h"
+#include "common/record_batch.h"
+#include "worker-http/admin.h"
+#include "worker-http/pico.h"
+
+struct world w;
+
+/* ------------------------------------------------------------------ the world */
+
+static void on_tick(uv_timer_t *t)
+{
+}
+
+static int listen_on_loopback(uint16_t *ret_port)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t n = sizeof(a);
+	must(bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0 && listen(fd, 1024) == 0);
+	must(getsockname(fd, (struct sockaddr *)&a, &n) == 0);
+	*ret_port = ntohs(a.sin_port);
+	return fd;
+}
+
+static bool is_connected(void *arg)
+{
+	return topics_is_connected(w.topics);
+}
+
+static void hold_all(void)
+{
+	for (size_t i = 0; i < 64; i++)
+		w.place.node.hold[i] = true;
+}
+
+void world_open(void (*change)(struct conf *c))
+{
+	struct topics_config config;
+	memset(&w, 0, sizeof(w));
+	place_open(&w.place);
+	hold_all();
+	place_up(&w.place, 1);
+	peers_serve(w.place.peers);
+	place_client_config(&w.place, IPC_ROLE_ADMIN, 77, &config);
+	must(topics_new(w.place.env, &config, &w.topics) == 0);
+	conf_init(&w.conf);
+	if (change != NULL)
+		change(&w.conf);
+	w.child.processes = &w.processes;
+	server_init(&w.server, &w.place.loop, w.place.env, w.topics, &w.conf);
+	w.server.child = &w.child;
+	must(server_listen(&w.server, listen_on_loopback(&w.port), pico_route) == 0);
+	must(server_listen(&w.server, listen_on_loopback(&w.admin_port), admin_route) == 0);
+	must(uv_timer_init(&w.place.loop, &w.tick) == 0);
+	must(uv_timer_start(&w.tick, on_tick, 1, 1) == 0);
+	assert_true(place_run(&w.place, is_connected, NULL, SOON));
+}
+
+void world_close(void)
+{
+	int fds[2] = { w.server.listener[0].fd, w.server.listener[1].fd };
+	server_close(&w.server);
+	topics_free(w.topics);
+	uv_close((uv_handle_t *)&w.tick, NULL);
+	place_run_ms(&w.place, 1);
+	close(fds[0]);
+	close(fds[1]);
+	conf_done(&w.conf);
+	place_close(&w.place);
+}
+
+/* ------------------------------------------------------------------ clients */
+
+void client_open(struct client *c, uint16_t port)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	c->ended = false;
+	buf_init(&c->in, 64 << 20);
+	must(connect(c->fd, (struct sockaddr *)&a, sizeof(a)) == 0);
+	must(fcntl(c->fd, F_SETFL, O_NONBLOCK) == 0);
+}
+
+void client_close(struct client *c)
+{
+	close(c->fd);
+	buf_done(&c->in);
+}
+
+void client_pull(struct client *c)
+{
+	for (;;) {
+		uint8_t *to = buf_reserve(&c->in, 65536);
+		ssize_t n = recv(c->fd, to, 65536, 0);
+		if (n > 0) {
+			buf_commit(&c->in, (size_t)n);
+			continue;
+		}
+		c->ended |= n == 0 || (errno != EAGAIN && errno != EINTR);
+		return;
+	}
+}
+
+struct outgoing {
+	struct client *c;
+	struct slice bytes;
+};
+
+static bool is_sent(void *arg)
+{
+	struct outgoing *o = arg;
+	ssize_t n = send(o->c->fd, o->bytes.p, o->bytes.n, MSG_NOSIGNAL);
+	if (n > 0)
+		o->bytes = slice_of(o->bytes.p + n, o->bytes.n - (size_t)n);
+	return o->bytes.n == 0 || (n < 0 && errno != EAGAIN);
+}
+
+void client_send(struct client *c, struct slice bytes)
+{
+	struct outgoing o = { c, bytes };
+	assert_true(place_run(&w.place, is_sent, &o, SOON));
+}
+
+void client_say(struct client *c, const char *text)
+{
+	client_send(c, slice_str(text));
+}
+
+struct want {
+	struct client *c;
+	size_t n;
+};
+
+static bool has_bytes(void *arg)
+{
+	struct want *want = arg;
+	client_pull(want->c);
+	return buf_len(&want->c->in) >= want->n || want->c->ended;
+}
+
+void client_wait(struct client *c, size_t n)
+{
+	struct want want = { c, n };
+	assert_true(place_run(&w.place, has_bytes, &want, SOON));
+}
+
+static bool has_ended(void *arg)
+{
+	client_pull(arg);
+	return ((struct client *)arg)->ended;
+}
+
+void client_wait_end(struct client *c)
+{
+	assert_true(place_run(&w.place, has_ended, c, SOON));
+}
+
+char *tidy(struct slice bytes)
+{
+	static const char *const drop[] = { "Date:", "X-Request-Id:", "X-Content-Type-Options: nosniff",
+					    "Cross-Origin-Resource-Policy: same-origin" };
+	static char text[8192];
+	size_t n = 0;
+	while (bytes.n > 0) {
+		const uint8_t *lf = memchr(bytes.p, '\n', bytes.n);
+		size_t line = lf != NULL ? (size_t)(lf - bytes.p) + 1 : bytes.n;
+		bool dropped = false;
+		for (size_t i = 0; i < sizeof(drop) / sizeof(drop[0]); i++)
+			dropped |= line >= strlen(drop[i]) && memcmp(bytes.p, drop[i], strlen(drop[i])) == 0;
+		for (size_t i = 0; i < line && !dropped && n < sizeof(text) - 1; i++)
+			if (bytes.p[i] != '\r')
+				text[n++] = (char)bytes.p[i];
+		bytes = slice_of(bytes.p + line, bytes.n - line);
+	}
+	text[n] = '\0';
+	return text;
+}
+
+/* ------------------------------------------------------------------ what storaged sees */
+
+static void print_fields(const ProtobufCMessage *m, struct buf *out);
+
+static void print_bytes(struct buf *out, const void *p, size_t n)
+{
+	buf_put_u8(out, '\'');
+	buf_put(out, p, n);
+	buf_put_u8(out, '\'');
+}
+
+static void print_scalar(const ProtobufCFieldDescriptor *f, const void *at, struct buf *out)
+{
+	uint64_t u = 0;
+	switch (f->type) {
+	case PROTOBUF_C_TYPE_UINT64: u = *(const uint64_t *)at; break;
+	case PROTOBUF_C_TYPE_INT64: u = *(const uint64_t *)at; break;
+	case PROTOBUF_C_TYPE_UINT32: u = *(const uint32_t *)at; break;
+	case PROTOBUF_C_TYPE_BOOL: u = (uint64_t)*(const protobuf_c_boolean *)at; break;
+	case PROTOBUF_C_TYPE_MESSAGE:
+		if (*(ProtobufCMessage *const *)at == NULL)
+			return;
+		buf_printf(out, " %s{", f->name);
+		print_fields(*(ProtobufCMessage *const *)at, out);
+		buf_put_str(out, " }");
+		return;
+	case PROTOBUF_C_TYPE_STRING:
+		if (**(char *const *)at != '\0')
+			buf_printf(out, " %s='%s'", f->name, *(char *const *)at);
+		return;
+	case PROTOBUF_C_TYPE_BYTES: {
+		const ProtobufCBinaryData *b = at;
+		if (b->len > 0) {
+			buf_printf(out, " %s=", f->name);
+			print_bytes(out, b->data, b->len);
+		}
+		return;
+	}
+	default:
+		return;
+	}
+	if (u != 0)
+		buf_printf(out, " %s=%" PRId64, f->name, (int64_t)u);
+}
+
+/* The fields that are set, but deadline and payload. */
+static void print_fields(const ProtobufCMessage *m, struct buf *out)
+{
+	for (unsigned i = 0; i < m->descriptor->n_fields; i++) {
+		const ProtobufCFieldDescriptor *f = &m->descriptor->fields[i];
+		if (strcmp(f->name, "deadline_ms") != 0 && strcmp(f->name, "payload") != 0 &&
+		    f->label != PROTOBUF_C_LABEL_REPEATED)
+			print_scalar(f, (const char *)m + f->offset, out);
+	}
+}
+
+/* Key, value and headers of each record of an append. */
+static void print_records(const struct seen *s, struct buf *out)
+{
+	struct record_batch b;
+	struct record_iter it;
+	struct record r;
+	if (s->payload_n == 0)
+		return;
+	assert_int_equal(record_batch_read(slice_of(s->payload, s->payload_n), &b), 0);
+	assert_true(record_batch_crc_is_good(&b));
+	assert_int_equal(record_iter_init(&it, &b), 0);
+	while (record_iter_next(&it, &r) == 1) {
+		struct wire_reader headers = wire_reader(r.headers_raw);
+		struct record_header h;
+		buf_put_str(out, " |");
+		if (r.key.p != NULL)
+			print_bytes(out, r.key.p, r.key.n);
+		while (record_header_next(&headers, &h) == 1) {
+			print_bytes(out, h.name.p, h.name.n);
+			buf_put_u8(out, '=');
+			print_bytes(out, h.value.p, h.value.n);
+		}
+		buf_put_u8(out, ':');
+		if (r.value.p != NULL)
+			print_bytes(out, r.value.p, r.value.n);
+	}
+}
+
+const char *print_call(const struct seen *s)
+{
+	static struct buf out;
+	buf_init(&out, 1 << 20);
+	buf_put_str(&out, s->call->row->name);
+	print_fields(s->call->request, &out);
+	print_records(s, &out);
+	buf_put_u8(&out, '\0');
+	static char text[4096];
+	snprintf(text, sizeof(text), "%s", (const char *)buf_head(&out));
+	buf_done(&out);
+	return text;
+}
+
+struct seen *parked(void)
+{
+	for (size_t i = 0; i < w.place.node.n_seen; i++)
+		if (w.place.node.seen[i].call != NULL)
+			return &w.place.node.seen[i];
+	return NULL;
+}
+
+static bool is_parked(void *arg)
+{
+	return parked() != NULL;
+}
+
+struct seen *next_call(void)
+{
+	assert_true(place_run(&w.place, is_parked, NULL, SOON));
+	return parked();
+}
+
+void give(struct seen *s, ProtobufCMessage *answer)
+{
+	struct call *c = s->call;
+	s->call = NULL;
+	c->on_answer(c, NULL, answer);
+}
+
+void give_error(struct seen *s, const struct pico_error *e)
+{
+	struct call *c = s->call;
+	s->call = NULL;
+	c->on_answer(c, e, NULL);
+}
