@@ -30,3 +30,4 @@ include storaged/engine/local.mk
 pkglibexec_PROGRAMS += storaged/storaged
 storaged_storaged_SOURCES = storaged/main.c
 storaged_storaged_LDADD = $(STORAGED_LIBS)
+EXTRA_DIST += storaged/README

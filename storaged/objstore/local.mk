@@ -6,3 +6,4 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/objstore/mem.c storaged/objstore/mem.h \
 	storaged/objstore/objstore.h \
 	storaged/objstore/url.c
+EXTRA_DIST += storaged/objstore/README
