@@ -3,7 +3,8 @@
  * An object store on a pipe, for t/30-objstore-faults.py: t/objstore-tool URL reads commands, one a line,
  * and answers each with one line an operation:
  *
- *   put KEY BYTES | puts PREFIX N BYTES (all at once) | get KEY | range KEY OFFSET LENGTH | del KEY | list PREFIX
+ *   put KEY BYTES | get KEY | range KEY OFFSET LENGTH | del KEY | list PREFIX
+ *   puts PREFIX N BYTES | gets PREFIX N (all at once)
  *
  *   KEY ok [bytes read] | KEY not-applied ERRNO PATH | KEY unknown ERRNO PATH
  *
@@ -90,13 +91,19 @@ static void put(const char *key, size_t n)
 	objstore_put(store, key, &iov, 1, true, on_done, r);
 }
 
+static void get(const char *key, uint64_t offset, uint64_t length)
+{
+	struct request *r = request_new(key);
+	r->offset = offset;
+	objstore_get(store, key, offset, length, on_get, r);
+}
+
 static bool command(char *line)
 {
 	char word[16], key[200], one[256];
 	unsigned long long a = 0, b = 0;
 	int n = sscanf(line, "%15s %199s %llu %llu", word, key, &a, &b);
 	const char *keys[] = { key };
-	struct request *r;
 	if (n == 3 && strcmp(word, "put") == 0) {
 		put(key, a);
 	} else if (n == 4 && strcmp(word, "puts") == 0) {
@@ -105,9 +112,12 @@ static bool command(char *line)
 			put(one, b);
 		}
 	} else if (n >= 2 && (strcmp(word, "get") == 0 || strcmp(word, "range") == 0)) {
-		r = request_new(key);
-		r->offset = a;
-		objstore_get(store, key, a, b, on_get, r);
+		get(key, a, b);
+	} else if (n == 3 && strcmp(word, "gets") == 0) {
+		for (unsigned i = 0; i < a; i++) {
+			snprintf(one, sizeof(one), "%s%04u", key, i);
+			get(one, 0, 0);
+		}
 	} else if (n == 2 && strcmp(word, "del") == 0) {
 		store->ops->del(store, keys, 1, on_done, request_new(key));
 	} else if (n == 2 && strcmp(word, "list") == 0) {

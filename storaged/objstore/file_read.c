@@ -74,14 +74,14 @@ void file_get_work(void *arg)
 
 static int sync_parent(struct file_store *fs, const char *key)
 {
-	int fd, r = file_dir_open(fs, key, false, &fd);
+	int fd = -1, r = file_dir_open(fs, key, false, &fd);
 	if (r == -ENOENT)
 		return 0;
 	if (r == 0 && fsync(fd) != 0) {
 		r = -errno;
 		file_store_fatal(fs, key, r);
 	}
-	if (fd >= 0 && r != -ENOENT)
+	if (fd >= 0)
 		close(fd);
 	return r;
 }
