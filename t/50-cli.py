@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The command line against a real node: what it prints, where, and its exit codes."""
+import json, os, subprocess, time
+
+import tap
+from node import Node
+
+node = Node()
+pico_path = os.path.join(tap.build, "pico")
+
+
+def pico(*args, stdin=b"", code=0):
+    r = subprocess.run([pico_path, *args], input=stdin, capture_output=True, timeout=60,
+                       env=dict(os.environ, PICO_ENDPOINT=node.url if node.port else ""))
+    assert r.returncode == code, f"pico {args}: exit {r.returncode}, {r.stderr.decode()}"
+    return r.stdout.decode("utf-8", "replace"), r.stderr.decode()
+
+
+@tap.test("version, help and wrong usage")
+def _():
+    assert pico("--version")[0].startswith("pico ")
+    out, _ = pico("--help")
+    for command in ("serve", "create", "append", "read", "tail", "head", "ls", "close", "delete"):
+        assert f"  {command} " in out, command
+        text, _ = pico(command, "--help")
+        assert "pico " + command in text or command == "serve", text
+    for wrong in ((), ("nonsense",), ("create",), ("create", "a", "b"), ("create", "a", "--what"), ("append", "a", "--batch", "0"),
+                  ("append", "a", "--batch", "x"), ("read", "a", "--from", "b"), ("create", "/a b"), ("create", "a", "--partitions")):
+        out, err = pico(*wrong, code=2)
+        assert err and not out, wrong
+
+
+@tap.test("no node: one line that says what to do, exit 1")
+def _():
+    out, err = pico("--endpoint", "http://127.0.0.1:1", "ls", code=1)
+    assert len(err.splitlines()) == 1 and "is a node running" in err, err
+
+
+@tap.test("create, append, read, head")
+def _():
+    node.start()
+    tap.same(pico("create", "orders/eu", "--content-type", "text/plain")[1], "created=true\n")
+    tap.same(pico("create", "/orders/eu", "--content-type", "text/plain")[1], "created=false\n")
+    assert "409" in pico("create", "orders/eu", "--content-type", "text/html", code=1)[1]
+    tap.same(pico("append", "orders/eu", stdin=b"one\ntwo\n")[1], "start=0 next=1\nstart=1 next=2\n")
+    tap.same(pico("append", "orders/eu", "--batch", "2", stdin=b'a"b\\c\n\xff\xfe\nlast')[1], "start=2 next=4\nstart=4 next=5\n")
+    tap.same(pico("read", "orders/eu")[0], '0\tone\n1\ttwo\n2\ta"b\\c\n3\t<2 bytes>\n4\tlast\n')
+    tap.same(pico("read", "orders/eu", "--from", "4")[0], "4\tlast\n")
+    records = [json.loads(line) for line in pico("--json", "read", "orders/eu")[0].splitlines()]
+    tap.same([r["seq"] for r in records], [0, 1, 2, 3, 4])
+    tap.same(records[3]["body_b64"], "//4=")
+    tap.same(pico("head", "orders/eu")[0], "start=0 next=5 closed=false type=text/plain\n")
+    assert "400" in pico("read", "orders/eu", "--from", "6", code=1)[1]
+    for command in ("read", "head", "close", "tail"):
+        assert "no such stream" in pico(command, "nothing", code=3)[1]
+    assert "no such stream" in pico("append", "nothing", stdin=b"x\n", code=3)[1]
+
+
+@tap.test("many records come back in order, page by page")
+def _():
+    pico("create", "many")
+    lines = "".join(f"line {i} {'x' * 300}\n" for i in range(20000))
+    pico("append", "many", "--batch", "1000", stdin=lines.encode())
+    out = pico("read", "many")[0]
+    tap.same(out == "".join(f"{i}\tline {i} {'x' * 300}\n" for i in range(20000)), True, "20,000 lines")
+
+
+@tap.test("partitions: a named one, all of them, by key")
+def _():
+    pico("create", "parts", "--partitions", "3")
+    assert "partition=1" in pico("append", "parts", "--partition", "1", stdin=b"p1\n")[1]
+    pico("append", "parts", "--partition", "2", stdin=b"p2\n")
+    tap.same(pico("read", "parts")[0], "1:0\tp1\n2:0\tp2\n")
+    tap.same(pico("read", "parts", "--partition", "2")[0], "0\tp2\n")
+    assert "partitions=3" in pico("head", "parts")[0]
+
+
+@tap.test("tail -f prints what comes and ends when the stream is closed")
+def _():
+    pico("create", "live")
+    pico("append", "live", stdin=b"before\n")
+    tail = subprocess.Popen([pico_path, "tail", "-f", "live"], stdout=subprocess.PIPE, text=True,
+                            env=dict(os.environ, PICO_ENDPOINT=node.url))
+    time.sleep(0.5)
+    pico("append", "live", stdin=b"after\n")
+    tap.same(tail.stdout.readline(), "1\tafter\n")
+    tap.same(pico("close", "live")[1], "closed next=2\n")
+    tap.same(tail.wait(30), 0, "exit code")
+    tap.same(pico("tail", "live")[0], "")
+    assert "closed" in pico("append", "live", stdin=b"x\n", code=1)[1]
+
+
+@tap.test("ls and delete")
+def _():
+    names = [line.split()[0] for line in pico("ls")[0].splitlines()]
+    tap.same(names, ["/live", "/many", "/orders/eu", "/parts"])
+    assert pico("ls", "--prefix", "/o")[0].startswith("/orders/eu start=0 next=5 closed=false")
+    out, err = pico("ls", "--limit", "2")
+    tap.same((len(out.splitlines()), "more" in err), (2, True))
+    tap.same(json.loads(pico("--json", "ls", "--prefix", "/many")[0])["name"], "/many")
+    tap.same(pico("delete", "live")[1], "deleted=true\n")
+    tap.same(pico("delete", "live")[1], "deleted=false\n")
+    tap.same(node.stop(), 0, "exit code")
+
+
+tap.run()
