@@ -225,6 +225,5 @@ void child_start(struct child *c, enum process_kind kind, int argc, char **argv)
 	prctl(PR_SET_DUMPABLE, 0);
 #endif
 	log_level_parse(c->conf.log_level, &level);
-	log_open(c->kind == PROCESS_WORKER_ADMIN ? "admin" : process_kind_name(kind), level,
-		 strcmp(c->conf.log_format, "json") == 0);
+	log_open(process_role_name(c->kind), level, strcmp(c->conf.log_format, "json") == 0);
 }

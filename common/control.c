@@ -50,3 +50,8 @@ const char *process_kind_name(enum process_kind kind)
 	}
 	return "unknown";
 }
+
+const char *process_role_name(enum process_kind kind)
+{
+	return kind == PROCESS_WORKER_ADMIN ? "admin" : process_kind_name(kind);
+}

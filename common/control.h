@@ -40,6 +40,7 @@ _Static_assert(sizeof(struct control_msg) == 32, "fixed size");
 int control_send(int fd, const struct control_msg *msg);
 int control_recv(int fd, struct control_msg *ret_msg);
 
-const char *process_kind_name(enum process_kind kind);  /* "storaged", "worker-http", ... */
+const char *process_kind_name(enum process_kind kind);  /* its program: "storaged", "worker-http", ... */
+const char *process_role_name(enum process_kind kind);  /* what it does: the same, but "admin" for the admin worker */
 
 #endif

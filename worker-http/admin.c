@@ -44,7 +44,7 @@ static void get_health(struct request *r)
 	const struct process_entry *p = in_crash_loop(r->server->child->processes);
 	answer_field(r, "Content-Type", "text/plain; charset=utf-8");
 	if (p != NULL)
-		buf_printf(&r->answer.body, "%s dies again and again\n", process_kind_name(p->kind));
+		buf_printf(&r->answer.body, "%s dies again and again\n", process_role_name(p->kind));
 	else
 		buf_put_str(&r->answer.body, "ok\n");
 	answer_send(r, p != NULL ? 503 : 200);

@@ -75,7 +75,7 @@ void admin_print_processes(const struct server *s, struct buf *out)
 		struct usage u = p.pid > 0 ? usage_of(p.pid) : (struct usage){ 0 };
 		buf_printf(out, "%s{\"kind\":\"%s\",\"index\":%u,\"pid\":%d,\"state\":\"%s\",\"uptime\":%.3f,"
 			   "\"restarts\":%" PRIu64 ",\"rss\":%" PRIu64 ",\"cpu\":%.2f}", any ? "," : "",
-			   process_kind_name(p.kind), p.index, (int)p.pid, state_name(p.state), uptime_of(s, &p),
+			   process_role_name(p.kind), p.index, (int)p.pid, state_name(p.state), uptime_of(s, &p),
 			   p.restarts, u.rss_bytes, u.cpu_seconds);
 		any = true;
 	}
@@ -107,7 +107,7 @@ static void print_gauge(const struct server *s, enum gauge g, struct buf *out)
 		struct usage u = g == RESIDENT || g == CPU ? usage_of(p.pid) : (struct usage){ 0 };
 		double value = g == RESIDENT ? (double)u.rss_bytes : g == CPU ? u.cpu_seconds :
 			g == RESTARTS ? (double)p.restarts : uptime_of(s, &p);
-		buf_printf(out, "%s{process=\"%s\",index=\"%u\"} %.15g\n", gauges[g].name, process_kind_name(p.kind),
+		buf_printf(out, "%s{process=\"%s\",index=\"%u\"} %.15g\n", gauges[g].name, process_role_name(p.kind),
 			   p.index, value);
 	}
 }
@@ -122,7 +122,7 @@ void admin_print_metrics(const struct server *s, struct buf *out)
 	if (t == NULL)
 		return;
 	for (size_t i = 0; i < METRICS_SLOTS; i++) {
-		kinds[i] = process_kind_name(t->slot[i].kind);
+		kinds[i] = process_role_name(t->slot[i].kind);
 		if (is_used(&t->slot[i]))
 			pages[i] = s->child->pages[i];
 	}

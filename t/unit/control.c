@@ -67,6 +67,8 @@ static void test_names(void **state)
 	assert_string_equal(process_kind_name(PROCESS_STORAGED), "storaged");
 	assert_string_equal(process_kind_name(PROCESS_WORKER_HTTP), "worker-http");
 	assert_string_equal(process_kind_name(PROCESS_WORKER_ADMIN), "worker-http");
+	assert_string_equal(process_role_name(PROCESS_WORKER_ADMIN), "admin");
+	assert_string_equal(process_role_name(PROCESS_WORKER_HTTP), "worker-http");
 	assert_string_equal(process_kind_name((enum process_kind)99), "unknown");
 }
 
