@@ -191,6 +191,15 @@ static void create_append_initial(struct op *op, const struct state_topic *t)
 
 /* -------------------------------------------------------------------- proposal */
 
+/* The name is taken by a create whose first records are not durable: a crash may give it back. */
+static bool rests_on_unborn(const struct node *n, const Meta__Result__One *result)
+{
+	if (result->created || result->topic_id.len != 16)
+		return false;
+	const struct state_topic *t = state_topic_by_id(meta_state(n->meta), result->topic_id.data);
+	return t != NULL && !node_topic_is_born(n, t);
+}
+
 static void on_created(void *arg, const Meta__Result__One *result)
 {
 	struct op *op = arg;
@@ -198,6 +207,9 @@ static void on_created(void *arg, const Meta__Result__One *result)
 	struct pico_error e;
 	if (result == NULL) {
 		pico_error_set(&e, PICO_DURABILITY, "not known yet whether it was created; look, or do the same again");
+		create_done(op, &e, false);
+	} else if (rests_on_unborn(op->node, result)) {
+		pico_error_set(&e, PICO_UNAVAILABLE, "the stream is just being created by somebody else; try again");
 		create_done(op, &e, false);
 	} else if (result->error != PICO_OK) {
 		result_error(result, &e);

@@ -42,7 +42,7 @@ static bool has_prefix(const struct state_topic *t, struct slice prefix)
 /* False when the answer is full. */
 static bool list_add(struct node *n, const struct state_topic *t, size_t limit, struct listing *l)
 {
-	if (topic_path_is_reserved(slice_str(t->name)))
+	if (topic_path_is_reserved(slice_str(t->name)) || !node_topic_is_born(n, t))
 		return true;
 	l->has_more = l->n == limit || l->bytes > LIST_BYTES_MAX;
 	if (l->has_more)

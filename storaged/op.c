@@ -129,6 +129,12 @@ void op_fail(struct op *op, const struct pico_error *error)
 
 /* ------------------------------------------------------------------- topics */
 
+bool node_topic_is_born(const struct node *n, const struct state_topic *t)
+{
+	const struct log *first = node_log(n, t, 0);
+	return !t->initial || first == NULL || t->partition[0].start > 0 || log_confirm(first) > 0;
+}
+
 const struct state_topic *node_find_topic(struct node *n, struct call *c, const Ipc__TopicRef *ref)
 {
 	bool by_id = ref != NULL && ref->topic_id.len == 16;
@@ -139,9 +145,10 @@ const struct state_topic *node_find_topic(struct node *n, struct call *c, const 
 	const struct state *s = meta_state(n->meta);
 	const struct state_topic *t = by_id ? state_topic_by_id(s, ref->topic_id.data)
 					    : state_topic_find(s, slice_str(ref->name));
-	if (t == NULL)
-		call_fail(c, PICO_NOT_FOUND, "no such stream");
-	return t;
+	if (t != NULL && node_topic_is_born(n, t))
+		return t;
+	call_fail(c, PICO_NOT_FOUND, "no such stream");
+	return NULL;
 }
 
 struct log *node_log(const struct node *n, const struct state_topic *t, uint32_t partition)

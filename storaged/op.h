@@ -90,6 +90,9 @@ void op_many_free(struct op_many *m);
 void call_answer(struct call *c, ProtobufCMessage *answer);
 void call_fail(struct call *c, enum pico_error_kind kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
+/* False while the first records of a create are not durable: a crash would take the topic back, so nobody is
+ * told of it. */
+bool node_topic_is_born(const struct node *n, const struct state_topic *t);
 /* Resolves a reference; NULL (and the call is answered) when there is no such topic. */
 const struct state_topic *node_find_topic(struct node *n, struct call *c, const Ipc__TopicRef *ref);
 /* The log of a partition here; NULL (and the call is answered) when it is not ours or does not exist. */

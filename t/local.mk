@@ -126,3 +126,4 @@ include t/bench/local.mk
 include t/sim/local.mk
 EXTRA_DIST += t/golden/meta_row.bin t/golden/meta_entity_topic.bin t/golden/cluster.bin
 EXTRA_DIST += t/golden/ipc_hello.bin t/golden/ipc_append.bin t/golden/ipc_error.bin t/golden/ipc_release.bin
+include t/regress/local.mk
