@@ -169,7 +169,8 @@ static enum hist_wal_kind wal_kind(const struct sim_object *o, uint64_t session,
 void audit_bucket(struct run *r)
 {
 	size_t n;
-	char **keys = sim_bucket_keys(&r->bucket, "wal/", &n);
+	struct sim_bucket *b = r->two_buckets ? &r->wal_bucket : &r->bucket;
+	char **keys = sim_bucket_keys(b, "wal/", &n);
 	for (size_t i = 0; i < n; i++) {
 		unsigned node;
 		uint64_t session, seq;
@@ -177,10 +178,10 @@ void audit_bucket(struct run *r)
 			run_fault(r, "key %.60s is no WAL object's", keys[i]);
 			break;
 		}
-		history_wal(&r->history, session, seq, wal_kind(sim_bucket_find(&r->bucket, keys[i]), session, seq));
+		history_wal(&r->history, session, seq, wal_kind(sim_bucket_find(b, keys[i]), session, seq));
 		if (session > r->history.last_session)
 			r->history.last_session = session;
 	}
 	free(keys);
-	r->history.n_wal_deleted = r->bucket.n_deleted_wal;
+	r->history.n_wal_deleted = b->n_deleted_wal;
 }

@@ -319,6 +319,25 @@ void calls_lost(struct sim_node *n)
 		lose(n->calls);
 }
 
+bool calls_are_open(const struct sim_node *n)
+{
+	for (const struct sim_call *c = n->calls; c != NULL; c = c->next)
+		if (c->delivered)
+			return true;
+	return false;
+}
+
+/* The worker does not want it any more: its client hung up. */
+static void cancel(void *arg)
+{
+	struct sim_call *c = arg;
+	if (c->prev != NULL) {
+		c->client->run->sim.faults[SIM_CANCEL]++;
+		node_cancel(c->node->node, &c->call);
+	}
+	call_unref(c);
+}
+
 static void deliver(void *arg)
 {
 	struct sim_call *c = arg;
@@ -326,6 +345,12 @@ static void deliver(void *arg)
 	if (c->hist != HIST_NONE)
 		c->client->run->history.ops[c->hist].invoked_ns = c->client->run->sim.now_ns;
 	c->call.deadline_ms = env_now_ms(e) + c->timeout_ms;
+	c->delivered = true;
+	struct sim *s = &c->client->run->sim;
+	if (sim_chance(s, 10) && !c->client->run->healed) {
+		c->refs++;
+		sim_after(s, sim_below(s, 50 * SIM_MS), c->node->proc, "cancel", cancel, call_unref, c);
+	}
 	node_call(c->node->node, &c->call);
 }
 

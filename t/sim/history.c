@@ -4,10 +4,13 @@
  */
 #include "t/sim/history.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/must.h"
+#include "common/pico_error.h"
 
 static void *grow(void *p, size_t n, size_t *room, size_t size)
 {
@@ -62,4 +65,40 @@ void history_wal(struct history *h, uint64_t session, uint64_t seq, enum hist_wa
 {
 	struct hist_wal *w = ADD(h, wal, n_wal, wal_room);
 	*w = (struct hist_wal){ .session = session, .seq = seq, .kind = kind };
+}
+
+static void print_word(const char *name, uint32_t v)
+{
+	if (v != HIST_NONE)
+		printf(" %s %u", name, v);
+}
+
+static void print_op(const struct hist_op *op)
+{
+	static const char *const kinds[] = { "append", "read", "wait", "offsets", "create", "delete", "close", "resume" };
+	static const char *const outcomes[] = { "unknown", "ok", "refused" };
+	printf("op %12.6f %12.6f client %u session %u %s:", (double)op->invoked_ns / 1e9, (double)op->answered_ns / 1e9,
+	       op->client, op->proc, kinds[op->kind]);
+	print_word("topic", op->topic);
+	print_word("log", op->log);
+	print_word("value", op->value);
+	print_word("producer", op->producer);
+	if (op->producer != HIST_NONE)
+		printf(" (%" PRIu64 ", %" PRIu64 ")", op->epoch, op->seq);
+	if (op->kind == HIST_APPEND)
+		printf(" attempt %u of %u records%s%s", op->attempt, op->n_records, op->closes ? " closes" : "",
+		       op->check_only ? " check only" : "");
+	if (op->kind == HIST_READ || op->kind == HIST_WAIT)
+		printf(" from %" PRIu64, op->from);
+	printf(" -> %s", outcomes[op->outcome]);
+	if (op->outcome != HIST_OK && op->answered_ns > 0)
+		printf(" %s", pico_error_word((enum pico_error_kind)op->error));
+	printf(" base %" PRIu64 " next %" PRIu64 "%s%s%s\n", op->base, op->next, op->duplicate ? " duplicate" : "",
+	       op->closed ? " closed" : "", op->created ? " created" : "");
+}
+
+void history_print(const struct history *h)
+{
+	for (size_t i = 0; i < h->n_ops; i++)
+		print_op(&h->ops[i]);
 }

@@ -102,5 +102,7 @@ uint32_t history_log(struct history *h, uint32_t topic);
 uint32_t history_topic(struct history *h);
 void history_record(struct history *h, const struct hist_record *r);
 void history_wal(struct history *h, uint64_t session, uint64_t seq, enum hist_wal_kind kind);
+/* One line an op, for people. */
+void history_print(const struct history *h);
 
 #endif

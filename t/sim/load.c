@@ -113,7 +113,7 @@ static void values_sweep(struct client *c)
 
 static bool is_superseded(const struct sim_node *n)
 {
-	return n->node == NULL || n->proc->state == SIM_DEAD || n != n->run->nodes;
+	return n->node == NULL || n->proc->state == SIM_DEAD || n != nodes_best(n->run);
 }
 
 static void value_lost(struct client *c, struct value *v)
@@ -315,6 +315,8 @@ static void begin_value(struct client *c)
 {
 	struct sim *s = &c->run->sim;
 	uint32_t n = (uint32_t)(sim_chance(s, 700) ? 1 + sim_below(s, 3) : 1 + sim_below(s, 12));
+	if (sim_chance(s, 15))
+		n = 40;         /* about half a segment, or more than one */
 	struct value *v = value_new(c, c->topic, c->partition, n);
 	if (c->kind == CLIENT_PRODUCER) {
 		shape_producer(c, v);
@@ -434,12 +436,16 @@ bool client_has_node(struct client *c)
 {
 	struct run *r = c->run;
 	bool gone = c->node == NULL || c->node->node == NULL;
-	bool leave = !gone && c->node != r->nodes && (!r->loading || sim_chance(&r->sim, 200));
+	struct sim_node *best = nodes_best(r);
+	bool leave = !gone && c->node != best && (r->healed || sim_chance(&r->sim, 200));
 	if (gone || leave) {
-		c->node = r->nodes != NULL && r->nodes->node != NULL ? r->nodes : NULL;
+		c->node = best != NULL && best->node != NULL ? best : NULL;
 		c->stream++;
 	}
-	return c->node != NULL && c->node->serving;
+	if (c->node == NULL || !c->node->serving || c->node->session < c->session)
+		return false;
+	c->session = c->node->session;
+	return true;
 }
 
 static void turn(void *arg)
@@ -471,6 +477,7 @@ void load_begin(struct run *r)
 	static const enum client_kind kinds[RUN_CLIENTS] = {
 		CLIENT_ADMIN, CLIENT_PLAIN, CLIENT_PRODUCER, CLIENT_CONSUMER, CLIENT_MATCH, CLIENT_STREAM,
 		CLIENT_PRODUCER, CLIENT_CONSUMER, CLIENT_PLAIN, CLIENT_PRODUCER, CLIENT_CONSUMER, CLIENT_PLAIN,
+		CLIENT_ADMIN, CLIENT_CONSUMER,
 	};
 	r->loading = true;
 	for (unsigned i = 0; i < RUN_CLIENTS; i++) {

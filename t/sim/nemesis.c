@@ -56,6 +56,7 @@ static void fair_again(void *arg)
 {
 	struct run *r = arg;
 	sim_bucket_weather(&r->bucket, SIM_FAIR);
+	sim_bucket_weather(&r->wal_bucket, SIM_FAIR);
 }
 
 static void database_back(void *arg)
@@ -67,13 +68,20 @@ static void database_back(void *arg)
 static void bad_weather(struct run *r)
 {
 	struct sim *s = &r->sim;
-	sim_bucket_weather(&r->bucket, (enum sim_weather)sim_between(s, SIM_BURST, SIM_SLOW));
+	struct sim_bucket *b = r->two_buckets && sim_chance(s, 800) ? &r->wal_bucket : &r->bucket;
+	sim_bucket_weather(b, (enum sim_weather)sim_between(s, SIM_BURST, SIM_SLOW));
 	sim_after(s, sim_between(s, 50 * SIM_MS, 4 * SIM_S), NULL, "fair", fair_again, NULL, r);
 }
 
+/* Everything the node took is answered. */
 static void on_stopped(void *arg)
 {
 	struct sim_node *n = arg;
+	if (n->proc->state == SIM_DEAD)
+		return;
+	if (calls_are_open(n))
+		run_fault(n->run, "a stop left a call without an answer");
+	n->run->sim.faults[SIM_STOP]++;
 	sim_kill(n->proc, "stopped");
 }
 
@@ -82,6 +90,11 @@ static void stop_turn(void *arg)
 	struct sim_node *n = arg;
 	n->stopping = true;
 	node_stop(n->node, on_stopped, n);
+}
+
+void nemesis_stop(struct sim_node *n)
+{
+	sim_in_turn(n->proc, "stop", stop_turn, NULL, n);
 }
 
 static void step_clock(struct sim_proc *p)
@@ -116,7 +129,7 @@ static void strike(void *arg)
 	} else if (what < 85) {
 		step_clock(n->proc);
 	} else if (what < 92) {
-		sim_in_turn(n->proc, "stop", stop_turn, NULL, n);
+		nemesis_stop(n);
 	} else if (what < 96) {
 		node_begin(r);          /* a second start beside a live one */
 	}
@@ -134,7 +147,9 @@ void nemesis_heal(struct run *r)
 	r->sim.faulty = false;
 	r->sim.crash_at_step = 0;
 	r->result->safety_steps = r->sim.steps;
+	r->healed = true;
 	sim_bucket_weather(&r->bucket, SIM_FAIR);
+	sim_bucket_weather(&r->wal_bucket, SIM_FAIR);
 	sim_db_away(&r->db, false);
 	for (struct sim_node *n = r->nodes; n != NULL; n = n->next)
 		sim_resume(n->proc);

@@ -15,6 +15,8 @@ static void on_serving(void *arg)
 	uint64_t seq;
 	node_wal_position(n->node, &n->session, &seq);
 	n->serving = true;
+	if (n->session > n->run->newest_session)
+		n->run->newest_session = n->session;
 	sim_trace(&n->run->sim, "serving", n->proc->id, n->session);
 	for (unsigned i = 0; i < RUN_CLIENTS; i++)
 		client_wake(&n->run->clients[i], SIM_MS);
@@ -25,7 +27,7 @@ static void on_fatal(void *arg, int code, const char *text)
 	struct sim_node *n = arg;
 	if (n->proc->state == SIM_DEAD)
 		return;
-	n->run->sim.faults[SIM_FATAL]++;
+	n->run->sim.faults[SIM_LEFT]++;
 	sim_trace(&n->run->sim, text, n->proc->id, (uint64_t)code);
 	sim_kill(n->proc, "fatal");
 }
@@ -36,17 +38,33 @@ static void on_segment_gone(void *arg, struct segment *segment)
 	held_check_gone(n, segment);
 }
 
+static bool is_zombie(const struct sim_node *n)
+{
+	return n->serving && n->session < n->run->newest_session;
+}
+
+/* The newest start is dead; once faults have ended: all but zombies are. */
+static bool start_is_due(struct run *r)
+{
+	if (!r->healed)
+		return r->nodes != NULL && r->nodes->node == NULL;
+	for (struct sim_node *n = r->nodes; n != NULL; n = n->next)
+		if (n->node != NULL && !is_zombie(n))
+			return false;
+	return true;
+}
+
 static void start_again(void *arg)
 {
 	struct run *r = arg;
 	r->restart_due = false;
-	if (r->nodes->node == NULL)
+	if (start_is_due(r))
 		node_begin(r);
 }
 
 void nodes_keep_up(struct run *r)
 {
-	if (r->restart_due || r->nodes == NULL || r->nodes->node != NULL)
+	if (r->restart_due || !start_is_due(r))
 		return;
 	r->restart_due = true;
 	sim_after(&r->sim, sim_between(&r->sim, 20 * SIM_MS, 1500 * SIM_MS), NULL, "start", start_again, NULL, r);
@@ -61,6 +79,8 @@ static void on_dead(struct sim_proc *p, void *arg)
 	n->serving = false;
 	held_forget(n);
 	n->store->ops->free(n->store);
+	if (n->wal_store != n->store)
+		n->wal_store->ops->free(n->wal_store);
 	n->sql->ops->free(n->sql);
 	nodes_keep_up(n->run);
 }
@@ -83,10 +103,11 @@ struct sim_node *node_begin(struct run *r)
 	r->result->n_starts++;
 	n->proc = sim_proc_new(&r->sim, on_dead, n);
 	n->store = sim_store_new(&r->bucket, n->proc);
+	n->wal_store = r->two_buckets ? sim_store_new(&r->wal_bucket, n->proc) : n->store;
 	n->sql = sim_sql_new(&r->db, n->proc);
 	struct node_config config = r->config;
 	env_random(&n->proc->env, config.meta.boot_id, sizeof(config.meta.boot_id));
-	int rc = node_new(&n->proc->env, n->store, n->store, n->sql, &config, &events, n, &n->node);
+	int rc = node_new(&n->proc->env, n->store, n->wal_store, n->sql, &config, &events, n, &n->node);
 	must(rc == 0);
 	sim_in_turn(n->proc, "node start", node_turn, NULL, n);
 	return n;
@@ -94,11 +115,24 @@ struct sim_node *node_begin(struct run *r)
 
 struct sim_node *nodes_serving(struct run *r)
 {
-	struct sim_node *best = NULL;
 	for (struct sim_node *n = r->nodes; n != NULL; n = n->next)
-		if (n->node != NULL && n->serving && !n->stopping && (best == NULL || n->session > best->session))
-			best = n;
-	return best;
+		if (n->node != NULL && n->serving && !n->stopping && !is_zombie(n))
+			return n;
+	return NULL;
+}
+
+struct sim_node *nodes_best(struct run *r)
+{
+	struct sim_node *n = r->healed ? nodes_serving(r) : NULL;
+	return n != NULL ? n : r->nodes;
+}
+
+bool nodes_are_settled(struct run *r)
+{
+	for (struct sim_node *n = r->nodes; n != NULL; n = n->next)
+		if (n->node != NULL && !n->serving)
+			return false;
+	return nodes_serving(r) != NULL;
 }
 
 void nodes_done(struct run *r)

@@ -239,6 +239,16 @@ static void end_topic(struct client *c, struct run_topic *t, bool delete)
 		  hist, on_admin);
 }
 
+static void on_get(struct sim_call *call, const struct pico_error *error, ProtobufCMessage *answer)
+{
+	struct client *c = call->client;
+	const Ipc__GetRequest *m = (const Ipc__GetRequest *)call->request;
+	struct run_topic *t = topic_by_id(c->run, &m->topic->topic_id);
+	if (error != NULL && error->kind == PICO_NOT_FOUND && !t->delete_sent)
+		run_fault(c->run, "topic %s was shown and nobody deleted it, and it is gone", t->name);
+	on_admin(call, error, answer);
+}
+
 static void get_topic(struct client *c, struct run_topic *t)
 {
 	Ipc__TopicRef topic;
@@ -246,7 +256,7 @@ static void get_topic(struct client *c, struct run_topic *t)
 	Ipc__GetRequest m = IPC__GET_REQUEST__INIT;
 	m.topic = &topic;
 	c->busy = true;
-	call_send(c, c->node, IPC_GET, &m.base, slice_of(NULL, 0), TIMEOUT_MS, HIST_NONE, on_admin);
+	call_send(c, c->node, IPC_GET, &m.base, slice_of(NULL, 0), TIMEOUT_MS, HIST_NONE, on_get);
 }
 
 void admin_turn(struct client *c)

@@ -55,23 +55,19 @@ static void run_for(struct run *r, uint64_t ns)
 	run_until(r, never, ns - 1);
 }
 
-static bool is_serving(struct run *r)
-{
-	return nodes_serving(r) != NULL && nodes_serving(r) == r->nodes;
-}
-
 static void configure(struct run *r)
 {
 	static const uint64_t intervals[] = { 0, 0, 5, 100 };
 	struct sim *s = &r->sim;
 	struct node_config *c = &r->config;
+	uint32_t segment_size = sim_chance(s, 500) ? 64 << 10 : (uint32_t)sim_between(s, 4 << 10, 16 << 10);
 	*c = (struct node_config){
 		.meta = { .node = RUN_NODE_ID, .host = "host", .cluster_id = "cluster", .slots = 1, .http_address = "",
 			  .snapshot_rows = sim_between(s, 2, 30), .rows_kept = sim_between(s, 1, 20) },
-		.wal_cache_size = 2 << 20,
-		.segment_size = 64 << 10,
+		.wal_cache_size = 16 * segment_size,
+		.segment_size = segment_size,
 		.block_cache_size = 1 << 20,
-		.max_message_size = 32 << 10,
+		.max_message_size = 24 << 10,
 		.max_partitions = 16,
 		.max_logs = 1000,
 	};
@@ -113,7 +109,7 @@ static void liveness(struct run *r)
 	r->loading = false;
 	nemesis_heal(r);
 	nodes_keep_up(r);
-	if (!run_until(r, is_serving, LIVENESS_NS))
+	if (!run_until(r, nodes_are_settled, LIVENESS_NS))
 		return run_fault(r, "liveness: no node serves");
 	for (unsigned i = 0; i < RUN_CLIENTS; i++)
 		client_wake(&r->clients[i], SIM_MS);
@@ -131,16 +127,31 @@ static void liveness(struct run *r)
 		run_fault(r, "liveness: a call has no end");
 }
 
+static bool nobody_lives(struct run *r)
+{
+	for (struct sim_node *n = r->nodes; n != NULL; n = n->next)
+		if (n->node != NULL)
+			return false;
+	return true;
+}
+
 static void read_back(struct run *r)
 {
-	if (!run_until(r, is_serving, LIVENESS_NS) || !audit_read_back(r, false))
+	if (!run_until(r, nodes_are_settled, LIVENESS_NS) || !audit_read_back(r, false))
 		return run_fault(r, "read-back: not in time");
 	run_for(r, 130 * SIM_S);        /* late effects come */
-	if (r->nodes->node != NULL)
-		sim_kill(r->nodes->proc, "last restart");
+	for (struct sim_node *n = r->nodes; n != NULL; n = n->next)
+		if (n != nodes_serving(r))
+			sim_kill(n->proc, "last restart");
+	if (sim_chance(&r->sim, 500))
+		sim_kill(nodes_serving(r)->proc, "last restart");
+	else
+		nemesis_stop(nodes_serving(r));
+	sim_after(&r->sim, SIM_MS, NULL, "phase", nothing, NULL, NULL);
+	if (!run_until(r, nobody_lives, LIVENESS_NS))
+		return run_fault(r, "a stop has no end");
 	nodes_keep_up(r);
-	run_for(r, 2 * SIM_S);
-	if (!run_until(r, is_serving, LIVENESS_NS) || !audit_read_back(r, true))
+	if (!run_until(r, nodes_are_settled, LIVENESS_NS) || !audit_read_back(r, true))
 		run_fault(r, "read-back after the last restart: not in time");
 }
 
@@ -156,6 +167,8 @@ static void finish(struct run *r)
 {
 	struct run_result *res = r->result;
 	nodes_done(r);
+	if (r->options.verbose)
+		history_print(&r->history);
 	res->good = !r->failed;
 	res->hash = r->sim.hash;
 	res->steps = r->sim.steps;
@@ -172,6 +185,7 @@ static void finish(struct run *r)
 	for (unsigned i = 0; i < r->n_topics; i++)
 		free(r->topics[i]);
 	sim_bucket_done(&r->bucket);
+	sim_bucket_done(&r->wal_bucket);
 	sim_db_done(&r->db);
 	history_done(&r->history);
 	free(r);
@@ -186,6 +200,8 @@ void run_seed(const struct run_options *o, struct run_result *ret_result)
 	sim_init(&r->sim, o->seed);
 	r->sim.verbose = o->verbose;
 	sim_bucket_init(&r->bucket, &r->sim);
+	sim_bucket_init(&r->wal_bucket, &r->sim);
+	r->two_buckets = sim_chance(&r->sim, 300);
 	sim_db_init(&r->db, &r->sim);
 	configure(r);
 	safety(r);

@@ -20,7 +20,7 @@
 #include "t/sim/sim_store.h"
 
 #define RUN_NODE_ID 1
-#define RUN_CLIENTS 12
+#define RUN_CLIENTS 14
 #define RUN_TOPICS 64
 #define RUN_PARTITIONS 3
 
@@ -50,7 +50,7 @@ struct sim_node {
 	struct sim_node *next;          /* older ones */
 	struct sim_proc *proc;
 	struct node *node;              /* NULL when dead */
-	struct objstore *store;
+	struct objstore *store, *wal_store;     /* may be the same */
 	struct sql_log *sql;
 	struct sim_call *calls;         /* not answered */
 	struct held *held;              /* pieces of read answers */
@@ -96,6 +96,7 @@ struct client {
 	uint64_t instance;              /* of its worker */
 	uint32_t stream;                /* raised when its connection breaks */
 	struct sim_node *node;          /* connected to */
+	uint64_t session;               /* newest it has seen; it never goes back to an older one */
 	struct run_topic *topic;        /* works on */
 	uint32_t partition;
 	struct value *values;           /* in flight, in order */
@@ -115,7 +116,8 @@ struct run {
 	struct run_options options;
 	struct run_result *result;
 	struct sim sim;
-	struct sim_bucket bucket;
+	struct sim_bucket bucket, wal_bucket;
+	bool two_buckets;               /* WAL objects have a bucket of their own */
 	struct sim_db db;
 	struct history history;
 	struct sim_node *nodes;         /* newest first */
@@ -128,6 +130,8 @@ struct run {
 	uint32_t n_names;
 	bool loading;                   /* clients begin new values */
 	bool nemesis;
+	bool healed;
+	uint64_t newest_session;        /* that ever served */
 	bool restart_due;
 	bool failed;
 };
@@ -143,7 +147,11 @@ bool run_until(struct run *r, bool (*until)(struct run *r), uint64_t limit_ns);
 struct sim_node *node_begin(struct run *r);
 /* A start comes by itself when the newest node is dead. */
 void nodes_keep_up(struct run *r);
-struct sim_node *nodes_serving(struct run *r);      /* the newest session that serves; NULL */
+struct sim_node *nodes_serving(struct run *r);      /* has the newest session and serves; NULL */
+/* Where clients go: the newest start; once faults have ended the newest session. */
+struct sim_node *nodes_best(struct run *r);
+/* One serves, and none is on its way that could end its session. */
+bool nodes_are_settled(struct run *r);
 void nodes_done(struct run *r);
 
 /* ---------------------------------------------------------------------- calls.c */
@@ -162,7 +170,7 @@ struct sim_call {
 	uint8_t *payload;
 	call_result_fn *on_result;
 	struct value *value;
-	uint64_t number;                /* for the caller */
+	bool delivered;                 /* the node has it */
 	struct sim_event *give_up;
 	bool told;                      /* on_result is on its way or has run */
 	unsigned refs;                  /* the node's until it answers or dies, the client's until it is told */
@@ -176,6 +184,8 @@ struct sim_call {
 /* request and payload are copied. hist: the op of the history that it is an attempt of, or HIST_NONE. */
 struct sim_call *call_send(struct client *c, struct sim_node *n, enum ipc_type type, ProtobufCMessage *request,
 			   struct slice payload, uint64_t timeout_ms, uint32_t hist, call_result_fn *on_result);
+/* Whether a call that the node took is not answered. */
+bool calls_are_open(const struct sim_node *n);
 /* The node died: its calls are lost. */
 void calls_lost(struct sim_node *n);
 void held_forget(struct sim_node *n);
@@ -212,6 +222,7 @@ void topic_ref(Ipc__TopicRef *ref, const struct run_topic *t);
 
 void nemesis_begin(struct run *r);
 void nemesis_heal(struct run *r);
+void nemesis_stop(struct sim_node *n);     /* in order */
 
 /* ---------------------------------------------------------------------- audit.c */
 

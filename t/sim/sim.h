@@ -48,8 +48,9 @@
 	X(PAUSE, "process: paused")                                                      \
 	X(ZOMBIE, "process: thawed beside its successor")                                \
 	X(CLOCK_STEP, "clock: stepped")                                                  \
-	X(FENCED, "process: left by itself")                                             \
-	X(FATAL, "process: refused to go on")
+	X(STOP, "process: stopped in order")                                             \
+	X(CANCEL, "call: cancelled by its worker")                                       \
+	X(LEFT, "process: left by itself (fenced, superseded)")
 
 enum sim_fault {
 #define X(name, text) SIM_##name,

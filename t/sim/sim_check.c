@@ -29,6 +29,7 @@ struct value {
 	uint64_t acked_base;
 	bool base_known;
 	uint64_t acked_ns;              /* first acknowledgement */
+	uint32_t acked_proc;            /* and whose */
 };
 
 struct judge {
@@ -66,8 +67,10 @@ static void gather_attempt(struct judge *j, const struct hist_op *op)
 		v->maybe = true;
 	if (op->outcome != HIST_OK || op->check_only)
 		return;
-	if (!v->acked || op->answered_ns < v->acked_ns)
+	if (!v->acked || op->answered_ns < v->acked_ns) {
 		v->acked_ns = op->answered_ns;
+		v->acked_proc = op->proc;
+	}
 	v->acked = true;
 	v->duplicate |= op->duplicate;
 	if (op->base_known) {
@@ -341,7 +344,7 @@ static bool check_gap(struct judge *j, const struct hist_op *op)
 	for (uint64_t seq = op->expected; seq < op->seq; seq++) {
 		const struct hist_op *b = attempt_of(j, op, op->epoch, seq, false);
 		if (b != NULL && j->values[b->value].acked && j->values[b->value].acked_ns < op->invoked_ns &&
-		    op->epoch == b->epoch)
+		    j->values[b->value].acked_proc <= op->proc)
 			return fault(j, 7, "producer %u: seq %" PRIu64 " was acknowledged, later %" PRIu64
 				     " is expected", op->producer, seq, op->expected);
 	}

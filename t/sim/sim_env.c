@@ -167,7 +167,7 @@ static void sim_die(struct env *e, const char *why)
 	struct sim_proc *p = proc_of(e);
 	if (p->state == SIM_DEAD)
 		return;
-	p->sim->faults[SIM_FENCED]++;
+	p->sim->faults[SIM_LEFT]++;
 	sim_kill(p, why);
 }
 
