@@ -6,8 +6,8 @@
  *   seal   seals on it and the 63 after it, all conditional. Lost ones hold data of the old process.
  *          The lowest seal is the cut; when all 64 were lost, look behind them.
  *
- * A seal that is there already is put once more on its own: on files that makes it, and every object
- * linked before it, durable in its directory even if its first writer was killed before the fsync.
+ * What decides is read whole (a seal that was there, data that a seal lost to): a store on files makes
+ * what is read whole durable in its directory first, even if its writer was killed before the fsync.
  */
 #include "storaged/engine/recovery.h"
 
@@ -19,7 +19,8 @@
 #define BACKOFF_MAX_MS 2000u
 
 static void recovery_look(struct recovery *r, uint64_t from);
-static void recovery_seal(struct recovery *r, uint64_t from, unsigned n);
+static void recovery_seal(struct recovery *r, uint64_t from);
+static void recovery_confirm(struct recovery *r, uint64_t seq);
 static void slot_look(struct recovery_slot *s);
 static void slot_seal(struct recovery_slot *s);
 
@@ -92,10 +93,10 @@ static void window_decide(struct recovery *r)
 			if (sealing)
 				session_cut(r, s->seq);
 			else
-				recovery_seal(r, s->seq, 1);
+				recovery_confirm(r, s->seq);
 			return;
 		case FOUND_MISSING:
-			recovery_seal(r, s->seq, RECOVERY_WINDOW);
+			recovery_seal(r, s->seq);
 			return;
 		case FOUND_BROKEN:
 			recovery_fatal(r, s->seq, s->broken);
@@ -164,7 +165,7 @@ static void slot_look(struct recovery_slot *s)
 {
 	char key[WAL_KEY_MAX];
 	recovery_key(s->recovery, s->seq, key);
-	objstore_get(s->recovery->engine->store, key, 0, WAL_HEADER, on_looked, s);
+	objstore_get(s->recovery->engine->store, key, 0, s->sealing ? 0 : WAL_HEADER, on_looked, s);
 }
 
 static void on_sealed(void *arg, struct obj_result result)
@@ -202,29 +203,30 @@ static void slot_seal(struct recovery_slot *s)
 
 /* ------------------------------------------------------------------ windows */
 
-static void window_begin(struct recovery *r, uint64_t from, unsigned n, bool sealing)
+static void window_begin(struct recovery *r, uint64_t from, unsigned n, bool sealing, void (*begin)(struct recovery_slot *))
 {
 	must(n > 0 && n <= RECOVERY_WINDOW);
 	r->window = from;
 	r->n_window = r->n_left = n;
-	for (unsigned i = 0; i < n; i++) {
-		struct recovery_slot *s = &r->slots[i];
-		*s = (struct recovery_slot){ .recovery = r, .seq = from + i, .sealing = sealing };
-		if (sealing)
-			slot_seal(s);
-		else
-			slot_look(s);
-	}
+	for (unsigned i = 0; i < n; i++)
+		r->slots[i] = (struct recovery_slot){ .recovery = r, .seq = from + i, .sealing = sealing };
+	for (unsigned i = 0; i < n; i++)
+		begin(&r->slots[i]);
 }
 
 static void recovery_look(struct recovery *r, uint64_t from)
 {
-	window_begin(r, from, RECOVERY_WINDOW, false);
+	window_begin(r, from, RECOVERY_WINDOW, false, slot_look);
 }
 
-static void recovery_seal(struct recovery *r, uint64_t from, unsigned n)
+static void recovery_seal(struct recovery *r, uint64_t from)
 {
-	window_begin(r, from, n, true);
+	window_begin(r, from, RECOVERY_WINDOW, true, slot_seal);
+}
+
+static void recovery_confirm(struct recovery *r, uint64_t seq)
+{
+	window_begin(r, seq, 1, true, slot_look);
 }
 
 /* --------------------------------------------------------------------- life */

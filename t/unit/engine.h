@@ -7,6 +7,7 @@
 #define T_UNIT_ENGINE_H
 
 #include "storaged/engine/engine.h"
+#include "storaged/engine/wal_format.h"
 #include "t/unit/engine_world.h"
 
 struct process {
@@ -35,8 +36,14 @@ struct read {
 	struct pico_error error;
 };
 
+/* Fresh for each test(); the configuration may be changed before the start. */
+extern struct world world;
+extern struct process process;
 extern struct engine_config test_config;
 extern unsigned answers;                /* appends answered so far */
+int test_setup(void **state);
+int test_teardown(void **state);
+#define TEST(name) cmocka_unit_test_setup_teardown(name, test_setup, test_teardown)
 
 /* A process of session n_ended + 1 over sessions 1..n_ended, with logs 100 to 103. Not serving yet. */
 void process_start(struct process *p, struct world *w, size_t n_ended);
@@ -50,6 +57,10 @@ struct append *append_new(struct process *p, int i, const char *text);
 void append_send(struct process *p, struct append *a);
 struct append *append_do(struct process *p, int i, const char *text);
 void append_producer(struct append *a, const char *id, uint64_t epoch, uint64_t seq);
+/* Of an append that was answered once. */
+void append_free(struct append *a);
+/* Sends, runs until all is quiet, asserts the offsets, frees. */
+void append_now(struct process *p, int i, const char *text, uint64_t base);
 /* Answered with success, without records lost: base, next. */
 void assert_stored(const struct append *a, uint64_t base, uint64_t next);
 void assert_refused(const struct append *a, enum pico_error_kind kind);
@@ -61,5 +72,8 @@ struct read *read_new(struct process *p, int i, uint64_t from, uint32_t max_byte
 /* The texts of its pieces, joined by '|'; drops the pins. Valid until the next call. */
 const char *read_texts(struct read *r);
 void read_free(struct read *r);
+
+/* Puts an object of node 7 into the store. */
+void plant(uint64_t session, uint64_t seq, enum wal_kind kind, const char *put_id);
 
 #endif

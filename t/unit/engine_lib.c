@@ -10,7 +10,12 @@
 #include "common/record_batch.h"
 #include "t/unit/engine.h"
 
-struct engine_config test_config = {
+struct world world;
+struct process process;
+struct engine_config test_config;
+unsigned answers;
+
+static const struct engine_config defaults = {
 	.node = 7,
 	.put_id = "put id of proces",
 	.wal_cache_size = 16 * 8192,
@@ -21,7 +26,32 @@ struct engine_config test_config = {
 	.max_inflight = 3,
 };
 
-unsigned answers;
+int test_setup(void **state)
+{
+	test_config = defaults;
+	world_init(&world);
+	answers = 0;
+	return 0;
+}
+
+int test_teardown(void **state)
+{
+	if (process.engine != NULL)
+		process_kill(&process);
+	world_done(&world);
+	return 0;
+}
+
+void plant(uint64_t session, uint64_t seq, enum wal_kind kind, const char *put_id)
+{
+	char key[WAL_KEY_MAX];
+	uint8_t bytes[WAL_HEADER];
+	struct wal_header h = { .kind = kind, .node = 7, .session = session, .seq = seq };
+	memcpy(h.put_id, put_id, 16);
+	wal_header_encode(bytes, &h);
+	wal_key(key, 7, session, seq);
+	world_store(&world, key, bytes, sizeof(bytes));
+}
 
 static void on_fatal(void *arg, int code, const char *text)
 {
@@ -139,6 +169,20 @@ void append_producer(struct append *a, const char *id, uint64_t epoch, uint64_t 
 	a->a.producer_id = slice_str(id);
 	a->a.producer_epoch = epoch;
 	a->a.producer_seq = seq;
+}
+
+void append_free(struct append *a)
+{
+	assert_int_equal(a->n_answers, 1);
+	free(a);
+}
+
+void append_now(struct process *p, int i, const char *text, uint64_t base)
+{
+	struct append *a = append_do(p, i, text);
+	world_run(p->world);
+	assert_stored(a, base, base + 1);
+	append_free(a);
 }
 
 void assert_stored(const struct append *a, uint64_t base, uint64_t next)
