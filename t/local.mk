@@ -83,11 +83,15 @@ check_PROGRAMS += t/30-node-topics
 t_30_node_topics_SOURCES = t/unit/node_topics.c
 t_30_node_topics_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 ENGINE_TEST = t/unit/engine.h t/unit/engine_lib.c t/unit/engine_world.c t/unit/engine_world.h
-check_PROGRAMS += t/00-unit-engine-wal t/00-unit-engine-append
+check_PROGRAMS += t/00-unit-engine-wal t/00-unit-engine-append t/00-unit-engine-read t/00-unit-engine-recovery
 t_00_unit_engine_wal_SOURCES = t/unit/engine_wal.c $(ENGINE_TEST)
 t_00_unit_engine_wal_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 t_00_unit_engine_append_SOURCES = t/unit/engine_append.c $(ENGINE_TEST)
 t_00_unit_engine_append_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
+t_00_unit_engine_read_SOURCES = t/unit/engine_read.c $(ENGINE_TEST)
+t_00_unit_engine_read_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
+t_00_unit_engine_recovery_SOURCES = t/unit/engine_recovery.c $(ENGINE_TEST)
+t_00_unit_engine_recovery_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 endif
 
 # Stands for storaged and worker-http in the supervisor's tests.

@@ -47,12 +47,15 @@ int test_teardown(void **state);
 
 /* A process of session n_ended + 1 over sessions 1..n_ended, with logs 100 to 103. Not serving yet. */
 void process_start(struct process *p, struct world *w, size_t n_ended);
+/* The two halves of process_start(): without logs, and from there on. */
+void process_new(struct process *p, struct world *w);
+void process_go(struct process *p, size_t n_ended);
 /* Started, and everything run until it serves. */
 void process_serve(struct process *p, struct world *w, size_t n_ended);
 /* kill -9: only the store stays. */
 void process_kill(struct process *p);
 
-/* One record of that text (NULL: no records) to logs[i]. Fields may be set before append_send(). */
+/* The records of that text, separated by '|' (NULL: no records) to logs[i]. Fields may be set before append_send(). */
 struct append *append_new(struct process *p, int i, const char *text);
 void append_send(struct process *p, struct append *a);
 struct append *append_do(struct process *p, int i, const char *text);
@@ -61,6 +64,8 @@ void append_producer(struct append *a, const char *id, uint64_t epoch, uint64_t 
 void append_free(struct append *a);
 /* Sends, runs until all is quiet, asserts the offsets, frees. */
 void append_now(struct process *p, int i, const char *text, uint64_t base);
+/* Records "0".."n-1" of an empty log, each in an object of its own. */
+void append_fill(struct process *p, int i, unsigned n);
 /* Answered with success, without records lost: base, next. */
 void assert_stored(const struct append *a, uint64_t base, uint64_t next);
 void assert_refused(const struct append *a, enum pico_error_kind kind);

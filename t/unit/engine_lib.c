@@ -88,12 +88,22 @@ static void on_started(void *arg, const struct engine_recovery_stats *stats)
 	p->stats = *stats;
 }
 
-void process_start(struct process *p, struct world *w, size_t n_ended)
+void process_new(struct process *p, struct world *w)
 {
 	*p = (struct process){ .world = w };
 	assert_int_equal(engine_new(&w->env, &w->store, &test_config, &events, p, &p->engine), 0);
+}
+
+void process_start(struct process *p, struct world *w, size_t n_ended)
+{
+	process_new(p, w);
 	for (int i = 0; i < 4; i++)
 		p->logs[i] = engine_log_add(p->engine, 100 + (uint64_t)i, 1, 0, false);
+	process_go(p, n_ended);
+}
+
+void process_go(struct process *p, size_t n_ended)
+{
 	for (size_t i = 0; i < n_ended; i++)
 		p->ended[i] = (struct engine_session){ .session = i + 1 };
 	engine_start(p->engine, p->ended, n_ended, n_ended + 1, on_started, p);
@@ -133,7 +143,13 @@ static size_t batch_make(uint8_t *to, size_t size, const char *text)
 	struct record_batch_writer writer;
 	buf_init(&b, size);
 	record_batch_begin(&writer, &b);
-	record_batch_add(&writer, slice_of(NULL, 0), slice_str(text), NULL, 0);
+	for (const char *end = text; end != NULL; text = end + 1) {
+		end = strchr(text, '|');
+		size_t n_text = end != NULL ? (size_t)(end - text) : strlen(text);
+		record_batch_add(&writer, slice_of(NULL, 0), slice_of(text, n_text), NULL, 0);
+		if (end == NULL)
+			break;
+	}
 	size_t n = record_batch_end(&writer);
 	assert_true(n > 0);
 	memcpy(to, buf_head(&b), n);
@@ -183,6 +199,15 @@ void append_now(struct process *p, int i, const char *text, uint64_t base)
 	world_run(p->world);
 	assert_stored(a, base, base + 1);
 	append_free(a);
+}
+
+void append_fill(struct process *p, int i, unsigned n)
+{
+	char text[16];
+	for (unsigned k = 0; k < n; k++) {
+		snprintf(text, sizeof(text), "%u", k);
+		append_now(p, i, text, k);
+	}
 }
 
 void assert_stored(const struct append *a, uint64_t base, uint64_t next)

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading and waiting: what is handed out, from where, and what becomes of it when memory is short, the
+ * store fails or the log goes away.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "common/must.h"
+#include "t/unit/engine.h"
+
+/* ------------------------------------------------------------------- reading */
+
+static void test_read_stops_at_confirm(void **state)
+{
+	process_serve(&process, &world, 0);
+	append_now(&process, 0, "one", 0);
+	world.hold_puts = true;
+	struct append *a = append_do(&process, 0, "two");
+	world_run(&world);
+	assert_records(&process, 0, 0, "one");
+	assert_records(&process, 0, 1, "");
+	world.hold_puts = false;
+	world_run(&world);
+	assert_records(&process, 0, 0, "one|two");
+	append_free(a);
+}
+
+static void test_read_from_inside_a_batch(void **state)
+{
+	process_serve(&process, &world, 0);
+	append_now(&process, 0, "zero", 0);
+	struct append *a = append_do(&process, 0, "a|b|c");
+	world_run(&world);
+	assert_stored(a, 1, 4);
+	append_now(&process, 0, "last", 4);
+	for (int restarted = 0; restarted < 2; restarted++) {
+		for (uint64_t from = 1; from <= 3; from++)
+			assert_records(&process, 0, from, "a|b|c|last");
+		assert_records(&process, 0, 4, "last");
+		struct read *r = read_new(&process, 0, 2, 1);
+		world_run(&world);
+		assert_int_equal(r->r.end, 4);
+		assert_string_equal(read_texts(r), "a|b|c"); /* at least one batch */
+		read_free(r);
+		process_kill(&process);
+		process_serve(&process, &world, (size_t)restarted + 1);
+	}
+	append_free(a);
+}
+
+static void test_read_is_bounded(void **state)
+{
+	process_serve(&process, &world, 0);
+	append_fill(&process, 0, 10);
+	struct read *r = read_new(&process, 0, 2, 3 * 69);
+	assert_int_equal(r->n_answers, 1);
+	assert_int_equal(r->r.end, 5);
+	assert_string_equal(read_texts(r), "2|3|4");
+	read_free(r);
+}
+
+/* Through three times the arena: old segments leave, what was in them comes back through the page cache. */
+static void test_evicted_records_are_read_back(void **state)
+{
+	static char text[3000], expected[3000 * 10];
+	memset(text, 'x', sizeof(text) - 1);
+	process_serve(&process, &world, 0);
+	for (uint64_t i = 0; i < 100; i++) {
+		memcpy(text, "record ", 7);
+		text[7] = (char)('0' + i / 10);
+		text[8] = (char)('0' + i % 10);
+		append_now(&process, 0, text, i);
+	}
+	assert_true(process.n_gone >= 30);
+	assert_true(world.n_segments <= 17);
+	size_t gets = world.n_gets;
+	struct read *r = read_new(&process, 0, 20, 5 * 3070);
+	assert_int_equal(r->n_answers, 0);
+	struct read *same = read_new(&process, 0, 22, 3100);
+	world_run(&world);
+	assert_int_equal(r->n_answers, 1);
+	assert_int_equal(same->n_answers, 1);
+	expected[0] = '\0';
+	for (int i = 20; i < 25; i++) {
+		text[7] = (char)('0' + i / 10);
+		text[8] = (char)('0' + i % 10);
+		strcat(expected, i > 20 ? "|" : "");
+		strcat(expected, text);
+	}
+	assert_string_equal(read_texts(r), expected);
+	size_t fetched = world.n_gets - gets;
+	read_free(r), read_free(same);
+	r = read_new(&process, 0, 21, 3100); /* cached now */
+	assert_int_equal(r->n_answers, 1);
+	assert_int_equal(world.n_gets - gets, fetched);
+	read_free(r);
+}
+
+static void test_near_ranges_are_one_get(void **state)
+{
+	process_serve(&process, &world, 0);
+	struct append *a[12];
+	for (int i = 0; i < 12; i++)
+		a[i] = append_do(&process, i % 3, "x");
+	world_run(&world);
+	for (int i = 0; i < 12; i++)
+		append_free(a[i]);
+	process_kill(&process);
+	process_serve(&process, &world, 1);
+	size_t gets = world.n_gets;
+	assert_records(&process, 1, 0, "x|x|x|x");
+	assert_int_equal(world.n_gets, gets + 1);
+}
+
+static void test_reader_pins_hold_a_segment(void **state)
+{
+	static char text[3000];
+	memset(text, 'y', sizeof(text) - 1);
+	process_serve(&process, &world, 0);
+	append_now(&process, 0, "pinned", 0);
+	struct read *r = read_new(&process, 0, 0, 1 << 20);
+	for (uint64_t i = 1; i < 60; i++)
+		append_now(&process, 0, text, i);
+	assert_string_equal(read_texts(r), "pinned");
+	read_free(r);
+	/* Everything pinned: the oldest is asked back, and the append waits for it. */
+	struct read *all[60];
+	for (uint64_t i = 0; i < 16; i++)
+		all[i] = read_new(&process, 0, 59 - 2 * i, 1);
+	struct append *a[8];
+	for (int i = 0; i < 8; i++) {
+		a[i] = append_do(&process, 1, text);
+		world_run(&world);
+	}
+	assert_int_equal(a[7]->n_answers, 0);
+	assert_true(process.n_reclaims >= 1);
+	for (int i = 15; i >= 0; i--)
+		read_free(all[i]);
+	world_run(&world);
+	for (int i = 0; i < 8; i++) {
+		assert_stored(a[i], (uint64_t)i, (uint64_t)i + 1);
+		append_free(a[i]);
+	}
+}
+
+static void test_damage_fails_its_readers_only(void **state)
+{
+	process_serve(&process, &world, 0);
+	append_fill(&process, 0, 3);
+	append_now(&process, 1, "fine", 0);
+	process_kill(&process);
+	process_serve(&process, &world, 1);
+	struct world_object *o = world_find(&world, "wal/7/0000000000000001/0000000000000002");
+	assert_non_null(o);
+	o->data[o->n - 10] ^= 1;
+	struct read *r = read_new(&process, 0, 1, 1);
+	world_advance(&world, 60000);
+	assert_int_equal(r->n_answers, 1);
+	assert_int_equal(r->error.kind, PICO_UNAVAILABLE);
+	assert_non_null(strstr(r->error.message, "0000000000000002"));
+	read_free(r);
+	assert_records(&process, 1, 0, "fine");
+	o->data[o->n - 10] ^= 1;
+	assert_records(&process, 0, 1, "1|2");
+}
+
+static void test_read_waits_for_the_store_until_its_deadline(void **state)
+{
+	process_serve(&process, &world, 0);
+	append_fill(&process, 0, 2);
+	process_kill(&process);
+	process_serve(&process, &world, 1);
+	world.hold_gets = true;
+	struct read *r = must_calloc(1, sizeof(*r)), *cancelled = read_new(&process, 0, 0, 1);
+	*r = *cancelled;
+	r->r.deadline_ms = world.now_ms + 100;
+	engine_read(process.engine, &r->r);
+	engine_read_cancel(process.engine, &cancelled->r);
+	world_advance(&world, 99);
+	assert_int_equal(r->n_answers, 0);
+	world_advance(&world, 1);
+	assert_int_equal(r->n_answers, 1);
+	assert_int_equal(r->error.kind, PICO_UNAVAILABLE);
+	assert_int_equal(cancelled->n_answers, 0);
+	world.hold_gets = false;
+	world_advance(&world, 1000);
+	assert_records(&process, 0, 0, "0|1");
+	read_free(r), read_free(cancelled);
+}
+
+/* ------------------------------------------------------------------- waiting */
+
+struct waiter {
+	struct engine_wait w;           /* first */
+	unsigned n_ready;
+	bool gone, again;
+};
+
+static void on_ready(struct engine_wait *w, bool gone)
+{
+	struct waiter *x = (struct waiter *)w;
+	x->n_ready++;
+	x->gone = gone;
+	if (x->again) {
+		w->from = log_confirm(w->log);
+		assert_false(engine_wait(process.engine, w));
+	}
+}
+
+static struct waiter waiter_at(int i, uint64_t from)
+{
+	return (struct waiter){ .w = { .log = process.logs[i], .from = from, .on_ready = on_ready } };
+}
+
+static void test_waits(void **state)
+{
+	process_serve(&process, &world, 0);
+	struct waiter zero = waiter_at(0, 0), one = waiter_at(0, 1), again = waiter_at(0, 0), stopped = waiter_at(0, 0);
+	again.again = true;
+	assert_false(engine_wait(process.engine, &zero.w));
+	assert_false(engine_wait(process.engine, &again.w));
+	assert_false(engine_wait(process.engine, &one.w));
+	assert_false(engine_wait(process.engine, &stopped.w));
+	engine_wait_stop(&stopped.w);
+	engine_wait_stop(&stopped.w);
+	world.hold_puts = true;
+	struct append *a = append_do(&process, 0, "x");
+	world_run(&world);
+	assert_int_equal(zero.n_ready, 0);
+	struct waiter between = waiter_at(0, 0); /* submitted, not confirmed: must not be missed */
+	assert_false(engine_wait(process.engine, &between.w));
+	world.hold_puts = false;
+	world_run(&world);
+	assert_int_equal(zero.n_ready, 1);
+	assert_int_equal(between.n_ready, 1);
+	assert_int_equal(one.n_ready, 0);
+	assert_int_equal(again.n_ready, 1);
+	assert_int_equal(stopped.n_ready, 0);
+	assert_true(engine_wait(process.engine, &zero.w));
+	append_now(&process, 0, "y", 1);
+	assert_int_equal(one.n_ready, 1);
+	assert_int_equal(again.n_ready, 2);
+	again.again = false;
+	struct waiter closed = waiter_at(0, 2);
+	assert_false(engine_wait(process.engine, &closed.w));
+	struct append *c = append_new(&process, 0, NULL);
+	c->a.close_after = true;
+	append_send(&process, c);
+	world_run(&world);
+	assert_int_equal(closed.n_ready, 1);
+	assert_false(closed.gone);
+	assert_int_equal(again.n_ready, 3);
+	append_free(a), append_free(c);
+}
+
+/* ------------------------------------------------------------------- removal */
+
+static void test_removal_with_everything_under_way(void **state)
+{
+	static char text[3000];
+	memset(text, 'z', sizeof(text) - 1);
+	process_serve(&process, &world, 0);
+	append_now(&process, 0, "x", 0);
+	process_kill(&process);
+	process_serve(&process, &world, 1);
+	world.hold_puts = world.hold_gets = true;
+	struct append *flying = append_do(&process, 0, "x"), *a[40];
+	struct waiter w = waiter_at(0, 1);
+	assert_false(engine_wait(process.engine, &w.w));
+	struct read *r = read_new(&process, 0, 0, 1);
+	for (int i = 0; i < 40; i++)
+		a[i] = append_do(&process, 1, text);
+	struct append *room = append_do(&process, 0, "y");
+	world_run(&world);
+	engine_log_remove(process.engine, process.logs[0]);
+	assert_int_equal(w.n_ready, 1);
+	assert_true(w.gone);
+	assert_refused(room, PICO_NOT_FOUND);
+	assert_int_equal(r->n_answers, 1);
+	assert_int_equal(r->error.kind, PICO_NOT_FOUND);
+	assert_open(flying);
+	process.logs[0] = engine_log_add(process.engine, 300, 1, 0, false);
+	world.hold_puts = world.hold_gets = false;
+	world_run(&world);
+	assert_stored(flying, 1, 2);
+	append_now(&process, 0, "new", 0);
+	assert_records(&process, 0, 0, "new");
+	for (int i = 0; i < 40; i++)
+		append_free(a[i]);
+	append_free(room), append_free(flying), read_free(r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_read_stops_at_confirm), TEST(test_read_from_inside_a_batch), TEST(test_read_is_bounded),
+		TEST(test_evicted_records_are_read_back), TEST(test_near_ranges_are_one_get),
+		TEST(test_reader_pins_hold_a_segment), TEST(test_damage_fails_its_readers_only),
+		TEST(test_read_waits_for_the_store_until_its_deadline), TEST(test_waits),
+		TEST(test_removal_with_everything_under_way),
+	};
+	return cmocka_run_group_tests_name("engine-read", tests, NULL, NULL);
+}

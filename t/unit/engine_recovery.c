@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Recovery: where ended sessions end, what is read back, what refuses the start; and what is remembered
+ * of requests and of time.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "t/unit/engine.h"
+
+static void test_many_sessions(void **state)
+{
+	char expected[200] = "", text[16];
+	for (unsigned s = 0; s < 6; s++) {
+		process_serve(&process, &world, s);
+		for (unsigned k = 0; k < 3; k++) {
+			snprintf(text, sizeof(text), "%u.%u", s, k);
+			append_now(&process, 0, text, s * 3 + k);
+			strcat(expected, *expected ? "|" : "");
+			strcat(expected, text);
+		}
+		process_kill(&process);
+	}
+	process_serve(&process, &world, 6);
+	assert_records(&process, 0, 0, expected);
+	assert_int_equal(process.stats.frames, 18);
+}
+
+/* More objects than a window, so the search goes on; then a gap behind which there is rubbish. */
+static void test_cut_is_the_lowest_seal(void **state)
+{
+	process_serve(&process, &world, 0);
+	append_fill(&process, 0, 150);
+	world.hold_puts = true;
+	struct append *a = append_do(&process, 0, "lost");
+	world_run(&world);
+	struct append *b = append_do(&process, 0, "rubbish");
+	world_run(&world);
+	world_end_op(&world, world_put_at(&world, 1), END_OK); /* the second is stored, the first is not */
+	world.hold_puts = false;
+	process_kill(&process);
+	free(a), free(b);
+	process_serve(&process, &world, 1);
+	assert_int_equal(process.ended[0].cut, 151);
+	assert_int_equal(log_next(process.logs[0]), 150);
+	append_now(&process, 0, "150", 150);
+	process_kill(&process);
+	process_serve(&process, &world, 2);
+	assert_int_equal(process.ended[0].cut, 151);
+	assert_int_equal(log_next(process.logs[0]), 151);
+}
+
+/* The old process puts on while it is being sealed. */
+static void test_seals_that_lose(void **state)
+{
+	process_serve(&process, &world, 0);
+	append_now(&process, 0, "one", 0);
+	world.hold_puts = true;
+	struct append *a = append_do(&process, 0, "two");
+	world_run(&world);
+	struct world_op put = *world_put_at(&world, 0);
+	put.copy = NULL;
+	uint8_t bytes[1024];
+	size_t n = world_put_at(&world, 0)->n;
+	memcpy(bytes, world_put_at(&world, 0)->copy, n);
+	process_kill(&process);
+	free(a);
+	process_start(&process, &world, 1);
+	world_run(&world);
+	assert_int_equal(world_puts(&world), 64);
+	world_store(&world, put.key, bytes, n); /* takes effect before its seal */
+	while (world_puts(&world) > 0) {
+		world_end_op(&world, world_put_at(&world, world_puts(&world) - 1), END_OK);
+		world_run(&world);
+	}
+	world.hold_puts = false;
+	world_run(&world);
+	assert_true(process.serving);
+	assert_int_equal(process.ended[0].cut, 3);
+	assert_records(&process, 0, 0, "one|two");
+}
+
+static void test_all_seals_before_any_read(void **state)
+{
+	for (size_t s = 0; s < 2; s++) {
+		process_serve(&process, &world, s);
+		append_now(&process, 0, "x", s);
+		process_kill(&process);
+	}
+	/* Session 2's seals do not come through: nothing of session 1 may be read for its frames. */
+	world.hold_puts = true;
+	process_start(&process, &world, 2);
+	world_run(&world);
+	for (int i = 0; i < 64; i++) {
+		assert_null(strstr(world_put_at(&world, 0)->key, "0000000000000001/"));
+		world_end_op(&world, world_put_at(&world, 0), END_LOST);
+		world_run(&world);
+	}
+	world_advance(&world, 10000);
+	assert_int_equal(world_puts(&world), 64);
+	assert_int_equal(log_next(process.logs[0]), 0);
+	assert_non_null(engine_fault(process.engine));
+	assert_false(process.serving);
+	world.hold_puts = false;
+	world_advance(&world, 10000);
+	assert_true(process.serving);
+	assert_int_equal(log_next(process.logs[0]), 2);
+}
+
+static void check_refused_start(const char *words)
+{
+	process_start(&process, &world, 1);
+	world_advance(&world, 600000);
+	assert_int_equal(process.fatal, 1);
+	assert_false(process.serving);
+	assert_non_null(strstr(process.fatal_text, "wal/7/0000000000000001/0000000000000002"));
+	if (strstr(process.fatal_text, words) == NULL)
+		fail_msg("%s", process.fatal_text);
+	process_kill(&process);
+}
+
+static void test_damage_refuses_the_start(void **state)
+{
+	const char *key = "wal/7/0000000000000001/0000000000000002";
+	process_serve(&process, &world, 0);
+	append_fill(&process, 0, 3);
+	process_kill(&process);
+	process_serve(&process, &world, 1); /* seals */
+	process_kill(&process);
+	struct world_object *o = world_find(&world, key);
+	for (size_t at = 0; at < o->n; at++) {
+		o->data[at] ^= 0x40;
+		check_refused_start(at < 64 ? "" : "checksum");
+		o->data[at] ^= 0x40;
+	}
+	o->n--;
+	check_refused_start("length");
+	o->n++;
+	/* An object of the same session in another's place. */
+	struct world_object *other = world_find(&world, "wal/7/0000000000000001/0000000000000003");
+	uint8_t copy[1024];
+	size_t n = other->n;
+	memcpy(copy, other->data, n);
+	world_store(&world, key, copy, n);
+	check_refused_start("its name");
+}
+
+static void test_object_that_goes_missing(void **state)
+{
+	process_serve(&process, &world, 0);
+	append_fill(&process, 0, 3);
+	process_kill(&process);
+	process_serve(&process, &world, 1);
+	process_kill(&process);
+	process_start(&process, &world, 1);
+	world.hold_gets = true;
+	while (world.n_ops > 0 && world.ops[0]->length == WAL_HEADER) /* the search for the end */
+		world_end_op(&world, world.ops[0], END_OK);
+	world_remove(&world, "wal/7/0000000000000001/0000000000000002");
+	world.hold_gets = false;
+	world_run(&world);
+	assert_int_equal(process.fatal, 1);
+	assert_non_null(strstr(process.fatal_text, "missing"));
+}
+
+static void test_other_epochs_and_logs_are_skipped(void **state)
+{
+	process_serve(&process, &world, 0);
+	append_fill(&process, 0, 2);
+	append_now(&process, 1, "x", 0);
+	process_kill(&process);
+	/* Log 100 in a new epoch, 101 as it was, the others not at all. */
+	process_new(&process, &world);
+	process.logs[0] = engine_log_add(process.engine, 100, 2, 0, false);
+	process.logs[1] = engine_log_add(process.engine, 101, 1, 0, false);
+	process_go(&process, 1);
+	world_run(&world);
+	assert_true(process.serving);
+	assert_int_equal(process.stats.frames, 1);
+	assert_int_equal(process.stats.skipped, 2);
+	assert_int_equal(log_next(process.logs[0]), 0);
+	assert_records(&process, 1, 0, "x");
+}
+
+static void test_resume(void **state)
+{
+	struct engine_request q;
+	process_serve(&process, &world, 0);
+	struct append *a = append_new(&process, 0, "x"), *p = append_new(&process, 0, "y");
+	a->a.worker_instance = p->a.worker_instance = 77;
+	a->a.request_id = 5;
+	p->a.request_id = 6;
+	append_producer(p, "p", 0, 0);
+	append_send(&process, a);
+	append_send(&process, p);
+	world_run(&world);
+	append_free(a), append_free(p);
+	process_kill(&process);
+	process_serve(&process, &world, 1);
+	assert_int_equal(engine_request_find(process.engine, 77, 5, 1, 1, &q), REQUEST_STORED);
+	assert_int_equal(q.base_offset, 0);
+	assert_int_equal(q.next_offset, 1);
+	assert_int_equal(engine_request_find(process.engine, 77, 9, 1, 1, &q), REQUEST_ABSENT);
+	assert_int_equal(engine_request_find(process.engine, 78, 5, 1, 0, &q), REQUEST_ABSENT);
+	assert_int_equal(engine_request_find(process.engine, 77, 9, 2, 1, &q), REQUEST_UNKNOWN);
+	assert_int_equal(engine_request_find(process.engine, 77, 9, 0, 1, &q), REQUEST_UNKNOWN);
+	world_advance(&world, 120000);
+	assert_int_equal(engine_request_find(process.engine, 77, 5, 1, 1, &q), REQUEST_UNKNOWN);
+	/* Frames older than ten minutes are not noted; what could be among them is not known. */
+	process_kill(&process);
+	world.now_ms += 700000;
+	process_serve(&process, &world, 2);
+	assert_int_equal(engine_request_find(process.engine, 77, 5, 1, 1, &q), REQUEST_UNKNOWN);
+	assert_int_equal(engine_request_find(process.engine, 77, 5, 1, 2, &q), REQUEST_ABSENT);
+}
+
+static void test_time_never_runs_backwards(void **state)
+{
+	process_serve(&process, &world, 0);
+	struct append *a = append_do(&process, 0, "x");
+	world_run(&world);
+	int64_t first = a->a.timestamp_ms;
+	assert_int_equal(first, (int64_t)world.now_ms + 1700000000000);
+	world.wall_offset_ms -= 3600 * 1000; /* stepped back: the stamp follows by a second a minute */
+	for (int i = 0; i < 600; i++)
+		world_advance(&world, 100);
+	struct append *b = append_do(&process, 0, "x");
+	world_run(&world);
+	assert_in_range(b->a.timestamp_ms - first, 58900, 59100);
+	process_kill(&process);
+	process_serve(&process, &world, 1); /* reads the wall clock anew, an hour behind */
+	struct append *c = append_do(&process, 0, "x");
+	world_run(&world);
+	assert_int_equal(c->a.timestamp_ms, b->a.timestamp_ms);
+	append_free(a), append_free(b), append_free(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_many_sessions), TEST(test_cut_is_the_lowest_seal), TEST(test_seals_that_lose),
+		TEST(test_all_seals_before_any_read), TEST(test_damage_refuses_the_start),
+		TEST(test_object_that_goes_missing), TEST(test_other_epochs_and_logs_are_skipped), TEST(test_resume),
+		TEST(test_time_never_runs_backwards),
+	};
+	return cmocka_run_group_tests_name("engine-recovery", tests, NULL, NULL);
+}
