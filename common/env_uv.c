@@ -94,24 +94,24 @@ static uint64_t clock_ns(clockid_t clock)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-static uint64_t on_now_ns(struct env *e)
+static uint64_t env_uv_now_ns(struct env *e)
 {
 	return clock_ns(CLOCK_BOOTTIME);
 }
 
-static uint64_t on_now_ms(struct env *e)
+static uint64_t env_uv_now_ms(struct env *e)
 {
 	return clock_ns(CLOCK_BOOTTIME) / 1000000u;
 }
 
-static int64_t on_wall_ms(struct env *e)
+static int64_t env_uv_wall_ms(struct env *e)
 {
 	struct timespec ts;
 	must(clock_gettime(CLOCK_REALTIME, &ts) == 0);
 	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-static void on_random(struct env *e, void *p, size_t n)
+static void env_uv_random(struct env *e, void *p, size_t n)
 {
 	uint8_t *to = p;
 	while (n > 0) {
@@ -182,7 +182,7 @@ static void timer_arm(struct env_uv *u)
 		uv_timer_stop(&u->timer);
 		return;
 	}
-	uint64_t now = on_now_ms(&u->env), at = u->heap[0]->at_ms;
+	uint64_t now = env_uv_now_ms(&u->env), at = u->heap[0]->at_ms;
 	uint64_t delay = at > now ? at - now : 0;
 	uv_update_time(u->loop);
 	uv_timer_start(&u->timer, on_uv_timer, delay < 1000 ? delay : 1000, 0);
@@ -191,7 +191,7 @@ static void timer_arm(struct env_uv *u)
 static void on_uv_timer(uv_timer_t *handle)
 {
 	struct env_uv *u = handle->data;
-	uint64_t now = on_now_ms(&u->env), before = u->next_order;
+	uint64_t now = env_uv_now_ms(&u->env), before = u->next_order;
 	/* A timer that is started in here, even for now, has its turn after the sockets. */
 	while (u->n_heap > 0 && u->heap[0]->at_ms <= now && u->heap[0]->order < before) {
 		struct env_timer *t = u->heap[0];
@@ -202,7 +202,7 @@ static void on_uv_timer(uv_timer_t *handle)
 		timer_arm(u);
 }
 
-static void on_timer_stop(struct env *e, struct env_timer *t)
+static void env_uv_timer_stop(struct env *e, struct env_timer *t)
 {
 	struct env_uv *u = env_uv_of(e);
 	if (t->at_ms == 0)
@@ -213,7 +213,7 @@ static void on_timer_stop(struct env *e, struct env_timer *t)
 		uv_timer_stop(&u->timer);
 }
 
-static void on_timer_start(struct env *e, struct env_timer *t, uint64_t at_ms)
+static void env_uv_timer_start(struct env *e, struct env_timer *t, uint64_t at_ms)
 {
 	struct env_uv *u = env_uv_of(e);
 	must(t->on_fire != NULL);
@@ -273,7 +273,7 @@ static void on_check(uv_check_t *handle)
 	defer_run(handle->data);
 }
 
-static void on_defer(struct env *e, struct env_task *t)
+static void env_uv_defer(struct env *e, struct env_task *t)
 {
 	struct env_uv *u = env_uv_of(e);
 	if (t->queued)
@@ -300,7 +300,7 @@ static void on_async(uv_async_t *handle)
 	}
 }
 
-static void on_post(struct env *e, struct env_task *t)
+static void env_uv_post(struct env *e, struct env_task *t)
 {
 	struct env_uv *u = env_uv_of(e);
 	pthread_mutex_lock(&u->lock);
@@ -332,7 +332,7 @@ static void on_job_done(uv_work_t *work, int status)
 	j->done(j->arg);
 }
 
-static void on_job(struct env *e, struct env_job *j)
+static void env_uv_job(struct env *e, struct env_job *j)
 {
 	struct env_uv *u = env_uv_of(e);
 	must(j->impl == NULL);
@@ -359,7 +359,7 @@ static int segment_map(struct env_segment *s, enum env_segment_kind kind)
 	return fcntl(s->fd, F_ADD_SEALS, seals) == 0 ? 0 : -errno;
 }
 
-static void on_segment_free(struct env *e, struct env_segment *s)
+static void env_uv_segment_free(struct env *e, struct env_segment *s)
 {
 	if (s->base != NULL)
 		munmap(s->base, s->size);
@@ -368,7 +368,7 @@ static void on_segment_free(struct env *e, struct env_segment *s)
 	*s = (struct env_segment){ .fd = -1 };
 }
 
-static int on_segment_new(struct env *e, enum env_segment_kind kind, size_t size, struct env_segment *ret)
+static int env_uv_segment_new(struct env *e, enum env_segment_kind kind, size_t size, struct env_segment *ret)
 {
 	must(size > 0);
 	struct env_segment s = { .size = size };
@@ -378,31 +378,31 @@ static int on_segment_new(struct env *e, enum env_segment_kind kind, size_t size
 		return -errno;
 	int r = segment_map(&s, kind);
 	if (r < 0)
-		on_segment_free(e, &s);
+		env_uv_segment_free(e, &s);
 	else
 		*ret = s;
 	return r;
 }
 
-static void on_die(struct env *e, const char *why)
+static void env_uv_die(struct env *e, const char *why)
 {
 	dprintf(STDERR_FILENO, "%s, exiting\n", why);
 	_exit(1);
 }
 
 static const struct env_ops env_uv_ops = {
-	.now_ms = on_now_ms,
-	.now_ns = on_now_ns,
-	.wall_ms = on_wall_ms,
-	.random = on_random,
-	.timer_start = on_timer_start,
-	.timer_stop = on_timer_stop,
-	.defer = on_defer,
-	.post = on_post,
-	.job = on_job,
-	.segment_new = on_segment_new,
-	.segment_free = on_segment_free,
-	.die = on_die,
+	.now_ms = env_uv_now_ms,
+	.now_ns = env_uv_now_ns,
+	.wall_ms = env_uv_wall_ms,
+	.random = env_uv_random,
+	.timer_start = env_uv_timer_start,
+	.timer_stop = env_uv_timer_stop,
+	.defer = env_uv_defer,
+	.post = env_uv_post,
+	.job = env_uv_job,
+	.segment_new = env_uv_segment_new,
+	.segment_free = env_uv_segment_free,
+	.die = env_uv_die,
 };
 
 /* Life */

@@ -33,7 +33,7 @@ struct page_cache_range {
 	uint64_t end_offset;            /* one past the last record */
 };
 
-/* bytes is rounded up to whole pages, at least 16 of them. segment_id is unique in the process. 0 or a negative errno. */
+/* bytes is rounded up to whole pages, at least 16. segment_id is unique in the process. 0 or a negative errno. */
 int page_cache_new(struct env *env, uint32_t segment_id, uint64_t bytes, struct page_cache **ret_pc);
 /* Pins that are still out are gone, too: only when every holder is. */
 void page_cache_free(struct page_cache *pc);
@@ -58,7 +58,8 @@ uint32_t block_length(const struct block *b);
  * The batches from the one that holds `offset` (which the block holds) on, together at most max_bytes, but
  * at least one and only records below end_offset_max: a batch that begins at or behind it is left out.
  */
-struct page_cache_range block_range(const struct block *b, uint64_t offset, uint64_t max_bytes, uint64_t end_offset_max);
+struct page_cache_range block_range(const struct block *b, uint64_t offset, uint64_t max_bytes,
+				    uint64_t end_offset_max);
 
 /* How many pieces a range of that many bytes can take. */
 static inline size_t page_cache_pieces_max(uint32_t length) { return length / PAGE_CACHE_PAGE + 2; }

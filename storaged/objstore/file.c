@@ -154,8 +154,9 @@ void file_store_fatal(struct file_store *fs, const char *dir, int err)
 {
 	pthread_mutex_lock(&fs->lock);
 	if (fs->fatal[0] == 0)
-		snprintf(fs->fatal, sizeof(fs->fatal), "cannot sync the directory of %s/%s: %s: what is stored is not known any more",
-			 fs->root, dir, strerror(-err));
+		snprintf(fs->fatal, sizeof(fs->fatal),
+			 "cannot sync the directory of %s/%s: %s: what is stored is not known any more", fs->root, dir,
+			 strerror(-err));
 	file_store_post(fs);
 	pthread_mutex_unlock(&fs->lock);
 }

@@ -21,7 +21,7 @@ struct objstore;
  *   -EEXIST   put with if_absent: the key is taken (412)
  *   -ENOENT   get: no such object
  *   -EAGAIN   conflict or throttled (409, 503 before effect): try again
- *   -ERANGE   get: the range begins behind the object's end
+ *   -ERANGE   get: the range begins at or behind the object's end
  *   else      the environment's errno (-ENOSPC, -EIO, -EROFS, -EACCES, ...)
  * UNKNOWN: it may have happened or may still happen; err as above.
  */

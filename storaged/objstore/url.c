@@ -70,8 +70,8 @@ static int parameter_set(struct objstore_url *u, struct url_fault *f, const char
 			u->max_inflight = (uint32_t)inflight;
 	} else if (strcmp(u->scheme, "s3") == 0) {
 		r = strcmp(name, "region") == 0 || strcmp(name, "endpoint") == 0 || strcmp(name, "pathStyle") == 0 ? 0 :
-			FAULT(f, "storage URL: unknown parameter %s; s3:// knows region, endpoint, pathStyle and the WAL "
-			      "parameters", name);
+			FAULT(f, "storage URL: unknown parameter %s; s3:// knows region, endpoint, pathStyle and "
+			      "the WAL parameters", name);
 	} else {
 		r = FAULT(f, "storage URL: unknown parameter %s; known are batchInterval, maxBytesInBatch, "
 			  "maxUnflushedBytes, maxInflightUploadCount", name);
@@ -117,7 +117,8 @@ static int url_parse(struct objstore_url *u, struct url_fault *f, char *text)
 {
 	char *path = strstr(text, "://");
 	if (path == NULL)
-		return FAULT(f, "storage URL '%s' has no '://': write ID@file://DIR, ID@mem://NAME or ID@s3://BUCKET", text);
+		return FAULT(f, "storage URL '%s' has no '://': write ID@file://DIR, ID@mem://NAME or "
+			     "ID@s3://BUCKET", text);
 	*path = 0;
 	path += 3;
 	char *query = strchr(path, '?');

@@ -380,8 +380,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ENV_TEST(test_timer_order), ENV_TEST(test_timer_in_the_past), ENV_TEST(test_timer_heap),
 		ENV_TEST(test_defer_once), ENV_TEST(test_socket_between_deferred), ENV_TEST(test_post),
-		ENV_TEST(test_job), ENV_TEST(test_segment_shared_read), ENV_TEST(test_segment_inbox), ENV_TEST(test_lateness),
-		ENV_TEST(test_random_and_clocks), ENV_TEST(test_die),
+		ENV_TEST(test_job), ENV_TEST(test_segment_shared_read), ENV_TEST(test_segment_inbox),
+		ENV_TEST(test_lateness), ENV_TEST(test_random_and_clocks), ENV_TEST(test_die),
 	};
 	return cmocka_run_group_tests_name("env_uv", tests, NULL, NULL);
 }

@@ -452,15 +452,19 @@ static void test_url_faults(void **state)
 {
 	static const struct { const char *url, *says; } row[] = {
 		{ "", "no '://'" }, { "./data", "no '://'" }, { "file://", "needs a directory" },
-		{ "s3://", "needs a bucket" }, { "ftp://x", "unknown scheme 'ftp'" }, { "x@file:///a", "bucket id 'x'" },
+		{ "s3://", "needs a bucket" }, { "ftp://x", "unknown scheme 'ftp'" },
+		{ "x@file:///a", "bucket id 'x'" },
 		{ "@file:///a", "bucket id ''" }, { "32768@file:///a", "bucket id '32768'" },
 		{ "-32769@file:///a", "bucket id '-32769'" }, { "file:///a?region=x", "unknown parameter region" },
 		{ "s3://b?acl=x", "unknown parameter acl" }, { "file:///a?batchInterval", "has no value" },
 		{ "file:///a?batchInterval=", "from 0 to 60000" }, { "file:///a?batchInterval=1s", "from 0 to 60000" },
-		{ "file:///a?batchInterval=60001", "from 0 to 60000" }, { "file:///a?maxInflightUploadCount=0", "from 1 to 64" },
-		{ "file:///a?maxInflightUploadCount=65", "from 1 to 64" }, { "file:///a?maxBytesInBatch=1023", "from 1024" },
+		{ "file:///a?batchInterval=60001", "from 0 to 60000" },
+		{ "file:///a?maxInflightUploadCount=0", "from 1 to 64" },
+		{ "file:///a?maxInflightUploadCount=65", "from 1 to 64" },
+		{ "file:///a?maxBytesInBatch=1023", "from 1024" },
 		{ "file:///a?maxBytesInBatch=18446744073709551616", "from 1024" },
-		{ "file:///a?maxBytesInBatch=17179869185G", "from 1024" }, { "file:///a?maxBytesInBatch=4MB", "from 1024" },
+		{ "file:///a?maxBytesInBatch=17179869185G", "from 1024" },
+		{ "file:///a?maxBytesInBatch=4MB", "from 1024" },
 	};
 	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
 		struct objstore_url u = { .bucket_id = 99 };
