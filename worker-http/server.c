@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <malloc.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -23,6 +24,8 @@
 #define DESCRIPTORS_KEPT 256            /* for all that is not a client */
 #define ACCEPTS_A_TURN 64
 #define ACCEPT_PAUSE_MS 100
+#define TRIM_CONNS_MIN 64               /* below, a burst is not worth the work */
+#define TRIM_AFTER_MS 1000              /* they are freed by then */
 
 struct address_count {
 	uint8_t address[16];
@@ -48,6 +51,14 @@ static unsigned descriptors(void)
 	return limit.rlim_cur > 10000000 ? 10000000 : (unsigned)limit.rlim_cur;
 }
 
+/* After a burst the allocator keeps what the connections took; it is given back when half of them are gone. */
+static void on_trim(void *arg)
+{
+	struct server *s = arg;
+	s->n_conns_peak = s->n_conns;
+	malloc_trim(0);
+}
+
 void server_init(struct server *s, uv_loop_t *loop, struct env *env, struct topics *topics, const struct conf *conf)
 {
 	*s = (struct server){ .env = env, .loop = loop, .topics = topics, .conf = conf };
@@ -58,6 +69,7 @@ void server_init(struct server *s, uv_loop_t *loop, struct env *env, struct topi
 		(s->max_conns + 1) / 2;
 	must(uv_timer_init(loop, &s->accept_pause) == 0);
 	s->accept_pause.data = s;
+	s->trim = (struct env_timer){ .on_fire = on_trim, .arg = s };
 	/* The page may be that of a process which died with connections open. */
 	metric_set(METRIC_HTTP_CONNECTIONS, 0);
 	metric_set(METRIC_HTTP_BUFFERED_BYTES, 0);
@@ -106,6 +118,8 @@ void server_conn_gone(struct server *s, const uint8_t address[16])
 	struct address_count *a;
 	must(s->n_conns > 0);
 	s->n_conns--;
+	if (s->n_conns_peak >= TRIM_CONNS_MIN && s->n_conns <= s->n_conns_peak / 2)
+		env_timer_start(s->env, &s->trim, env_now_ms(s->env) + TRIM_AFTER_MS);
 	metric_add(METRIC_HTTP_CONNECTIONS, -1);
 	HASH_FIND(hh, s->addresses, address, 16, a);
 	if (a != NULL && --a->n == 0) {
@@ -142,6 +156,8 @@ static void server_take(struct server_listener *l, int fd, const struct sockaddr
 	int one = 1;
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	s->n_conns++;
+	if (s->n_conns > s->n_conns_peak)
+		s->n_conns_peak = s->n_conns;
 	metric_add(METRIC_HTTP_ACCEPTED, 1);
 	metric_add(METRIC_HTTP_CONNECTIONS, 1);
 	conn_new(s, fd, address, l->route);

@@ -35,6 +35,8 @@ struct server {
 	unsigned n_listeners;
 	struct conn *conns;             /* all open ones */
 	unsigned n_conns;
+	unsigned n_conns_peak;          /* since memory was given back */
+	struct env_timer trim;
 	unsigned max_conns, max_conns_per_address;
 	struct address_count *addresses;
 	uv_timer_t accept_pause;        /* descriptors ran out */
