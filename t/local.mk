@@ -92,6 +92,12 @@ t_00_unit_engine_read_SOURCES = t/unit/engine_read.c $(ENGINE_TEST)
 t_00_unit_engine_read_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 t_00_unit_engine_recovery_SOURCES = t/unit/engine_recovery.c $(ENGINE_TEST)
 t_00_unit_engine_recovery_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
+check_PROGRAMS += t/00-unit-engine-files t/00-unit-wal_format
+t_00_unit_engine_files_SOURCES = t/unit/engine_files.c
+t_00_unit_engine_files_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
+t_00_unit_wal_format_SOURCES = t/unit/wal_format.c
+t_00_unit_wal_format_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
+EXTRA_DIST += t/golden/wal_object.py t/golden/wal_object.bin
 endif
 
 # Stands for storaged and worker-http in the supervisor's tests.

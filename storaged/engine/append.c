@@ -359,8 +359,10 @@ void engine_append(struct engine *e, struct engine_append *a)
 	}
 	if (a->deadline_ms != 0)
 		env_timer_start(e->env, &a->timer, a->deadline_ms);
-	if (e->room_first != NULL || !append_try(a))
+	if (e->room_first != NULL || !append_try(a)) {
 		room_push_back(e, a);
+		env_defer(e->env, &e->room_task);
+	}
 }
 
 bool engine_append_cancel(struct engine *e, struct engine_append *a)

@@ -228,6 +228,7 @@ void arena_finish(struct arena *a, uint64_t extent_first, uint64_t extent_end)
 		must(s != NULL && s->busy > 0);
 		s->busy--;
 	}
+	a->config.on_room(a->config.arg);
 }
 
 /* ------------------------------------------------------------------ finding */

@@ -31,7 +31,7 @@ struct arena_config {
 	uint64_t unstored_max;          /* bytes of frames that are not stored */
 	uint32_t segment_size;
 	uint32_t first_segment_id;
-	/* Room may have come: a pin went. Called from anywhere, only defer. */
+	/* Room may have come: a pin or a put went. Called from anywhere, only defer. */
 	void (*on_room)(void *arg);
 	void (*on_reclaim)(void *arg, struct segment *segment);
 	void (*on_segment_gone)(void *arg, struct segment *segment);

@@ -13,6 +13,7 @@
 #define META_MAX 2048u                  /* of one frame; ids and sequences are bounded */
 #define PAGE_CACHE_SEGMENT_ID 1u
 #define INFLIGHT_MAX 64u
+#define ROOM_RETRY_MS 100u
 
 void log_unref(struct log *log)
 {
@@ -77,7 +78,10 @@ static void on_arena_segment_gone(void *arg, struct segment *segment)
 
 static void on_room_task(void *arg)
 {
-	append_room(arg);
+	struct engine *e = arg;
+	append_room(e);
+	if (e->room_first != NULL && e->room_timer.at_ms == 0)
+		env_timer_start(e->env, &e->room_timer, env_now_ms(e->env) + ROOM_RETRY_MS);
 }
 
 static void on_stop_task(void *arg)
@@ -193,6 +197,7 @@ static void engine_init_parts(struct engine *e)
 	e->pending_first = e->pending_end = 1;
 	e->room_tail = &e->room_first;
 	e->room_task = (struct env_task){ .run = on_room_task, .arg = e };
+	e->room_timer = (struct env_timer){ .on_fire = on_room_task, .arg = e };
 	e->stop_task = (struct env_task){ .run = on_stop_task, .arg = e };
 }
 
@@ -242,6 +247,7 @@ void engine_free(struct engine *e)
 	read_forget_all(e);
 	recovery_free(e->recovery);
 	env_timer_stop(e->env, &e->requests.timer);
+	env_timer_stop(e->env, &e->room_timer);
 	request_table_done(&e->requests);
 	wal_done(&e->wal);
 	arena_done(&e->arena);

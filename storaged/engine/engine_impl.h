@@ -57,9 +57,12 @@ struct engine {
 	struct engine_append *room_first, **room_tail;  /* wait for room, in order */
 	uint32_t n_room;
 	struct env_task room_task;
+	struct env_timer room_timer;    /* while some wait: memory may have been short */
 
-	struct read_op *reads;          /* that wait for the store or for pages */
+	struct read_op *reads, **reads_tail;    /* that wait for the store or for pages, in order */
+	uint64_t read_round;
 	struct fetch *fetches;
+	uint64_t fetch_bytes;           /* of all fetches */
 	struct env_task read_task;
 
 	struct recovery *recovery;

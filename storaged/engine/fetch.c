@@ -18,6 +18,7 @@
 #define GAP_MAX (256u << 10)
 #define RANGES_MAX 64u
 #define FRAMES_MAX 65536u
+#define FETCHES_BYTES_MAX (64u << 20)   /* of all fetches, beyond one */
 #define FAULTS_MAX 5u
 #define BACKOFF_MIN_MS 20u
 #define BACKOFF_MAX_MS 2000u
@@ -68,10 +69,14 @@ static bool fetch_is_free(const struct fetch *f)
 
 static void fetch_free(struct fetch *f)
 {
-	struct fetch **at = &f->engine->fetches;
+	struct engine *e = f->engine;
+	struct fetch **at = &e->fetches;
 	while (*at != f)
 		at = &(*at)->next;
 	*at = f->next;
+	e->fetch_bytes -= f->bytes;
+	if (e->reads != NULL)
+		env_defer(e->env, &e->read_task);
 	for (uint32_t i = 0; i < f->n_ranges; i++)
 		env_timer_stop(f->engine->env, &f->ranges[i].timer);
 	log_unref(f->log);
@@ -123,6 +128,7 @@ void fetch_room(struct engine *e)
 {
 	for (struct fetch *f = e->fetches; f != NULL; f = f->next) {
 		if (f->needs_room) {
+			f->failed = !read_is_waiting_for(e, f);
 			fetch_settle(f);
 			env_defer(e->env, &e->read_task); /* perhaps there are more */
 			return;
@@ -270,6 +276,8 @@ struct fetch *fetch_find(struct engine *e, const struct log *log, uint64_t offse
 
 struct fetch *fetch_new(struct engine *e, struct log *log, uint64_t offset, uint64_t bytes)
 {
+	if (e->fetch_bytes > FETCHES_BYTES_MAX)
+		return NULL;
 	struct fetch *f = must_calloc(1, sizeof(*f));
 	struct piece piece;
 	uint64_t target = bytes < FETCH_MIN ? FETCH_MIN : bytes > FETCH_MAX ? FETCH_MAX : bytes;
@@ -290,6 +298,7 @@ struct fetch *fetch_new(struct engine *e, struct log *log, uint64_t offset, uint
 			break;
 	}
 	f->data = must_calloc(1, f->bytes);
+	e->fetch_bytes += f->bytes;
 	f->n_left = f->n_ranges;
 	f->next = e->fetches;
 	e->fetches = f;

@@ -84,10 +84,13 @@ static enum gathered read_gather(struct engine *e, const struct engine_read *r, 
 
 static void op_free(struct read_op *op)
 {
-	env_timer_stop(op->engine->env, &op->timer);
+	struct engine *e = op->engine;
+	env_timer_stop(e->env, &op->timer);
 	*op->prev = op->next;
 	if (op->next != NULL)
 		op->next->prev = op->prev;
+	else
+		e->reads_tail = op->prev;
 	op->read->impl = NULL;
 	log_unref(op->log);
 	free(op);
@@ -114,11 +117,10 @@ static struct read_op *op_new(struct engine *e, struct engine_read *r)
 	op->engine = e;
 	op->log = r->log;
 	op->log->refs++;
-	op->next = e->reads;
-	op->prev = &e->reads;
-	if (op->next != NULL)
-		op->next->prev = &op->next;
-	e->reads = op;
+	op->round = e->read_round;
+	op->prev = e->reads_tail;
+	*e->reads_tail = op;
+	e->reads_tail = &op->next;
 	op->timer = (struct env_timer){ .on_fire = on_deadline, .arg = op };
 	if (r->deadline_ms != 0)
 		env_timer_start(e->env, &op->timer, r->deadline_ms);
@@ -197,22 +199,22 @@ void read_fetch_done(struct engine *e, const struct fetch *f, const struct pico_
 	}
 }
 
-/* Pages came free: those that wait for them try again, each once. */
+/* Pages or memory came free: those that wait for them try again, each once, the oldest first. */
 static void on_read_task(void *arg)
 {
 	struct engine *e = arg;
-	size_t n = 0;
+	struct read_op *op;
 	fetch_room(e);
-	for (struct read_op *op = e->reads; op != NULL; op = op->next)
-		n += op->fetch == NULL;
-	while (n-- > 0) {
-		struct read_op *op = op_of_fetch(e, NULL);
-		if (op == NULL)
-			return;
-		read_try(e, op->read);
-		if (op_of_fetch(e, NULL) == op)
-			return; /* still no room */
-	}
+	e->read_round++;
+	do {
+		for (op = e->reads; op != NULL; op = op->next)
+			if (op->fetch == NULL && op->round != e->read_round)
+				break;
+		if (op != NULL) {
+			op->round = e->read_round;
+			read_try(e, op->read);
+		}
+	} while (op != NULL);
 }
 
 static void on_unpinned(void *arg)
@@ -224,6 +226,7 @@ static void on_unpinned(void *arg)
 
 void read_init(struct engine *e)
 {
+	e->reads_tail = &e->reads;
 	e->read_task = (struct env_task){ .run = on_read_task, .arg = e };
 	page_cache_on_unpinned(e->cache, on_unpinned, e);
 }

@@ -12,14 +12,15 @@ struct read_op {
 	struct engine_read *read;
 	struct engine *engine;
 	struct log *log;                /* one ref */
-	struct fetch *fetch;            /* NULL: waits for pages */
+	struct fetch *fetch;            /* NULL: waits for pages, or for memory to fetch into */
+	uint64_t round;                 /* in which it was tried last */
 	struct env_timer timer;
 	struct read_op *next, **prev;
 };
 
 /* The fetch under way that brings the batch that holds offset, or NULL. */
 struct fetch *fetch_find(struct engine *e, const struct log *log, uint64_t offset);
-/* Begins one there; at least that batch and, if they lie near, about `bytes`. */
+/* Begins one there; at least that batch and, if they lie near, about `bytes`. NULL: too much is under way. */
 struct fetch *fetch_new(struct engine *e, struct log *log, uint64_t offset, uint64_t bytes);
 /* Tries the insertions again that found no page. */
 void fetch_room(struct engine *e);
