@@ -98,6 +98,10 @@ t_00_unit_engine_files_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 t_00_unit_wal_format_SOURCES = t/unit/wal_format.c
 t_00_unit_wal_format_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 EXTRA_DIST += t/golden/wal_object.py t/golden/wal_object.bin
+
+check_PROGRAMS += t/20-ipc-hostile
+t_20_ipc_hostile_SOURCES = t/20-ipc-hostile.c t/lib/scripted_node.c t/lib/scripted_node.h
+t_20_ipc_hostile_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 endif
 
 # Stands for storaged and worker-http in the supervisor's tests.

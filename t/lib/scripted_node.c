@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/crc32c.h"
 #include "common/must.h"
 
 /* ------------------------------------------------------------------ the node */
@@ -22,7 +23,15 @@ static void forget_seen(struct node *n)
 {
 	for (size_t i = 0; i < n->n_seen; i++)
 		free(n->seen[i].payload);
-	n->n_seen = 0;
+	free(n->seen);
+	n->seen = NULL;
+	n->n_seen = n->seen_capacity = 0;
+}
+
+void node_forget(struct node *n)
+{
+	must(node_parked(n) == 0);
+	forget_seen(n);
 }
 
 void node_done(struct node *n)
@@ -128,32 +137,41 @@ static void answer(struct node *n, struct call *c)
 	}
 }
 
+static void park(struct node *n, struct seen *s, struct call *c)
+{
+	s->call = c;
+	c->handler = (void *)(uintptr_t)(s - n->seen + 1);
+}
+
 void node_call(struct node *n, struct call *c)
 {
-	must(n->n_seen < SEEN_MAX);
+	if (n->n_seen == n->seen_capacity) {
+		n->seen_capacity = n->seen_capacity > 0 ? 2 * n->seen_capacity : 64;
+		n->seen = must_realloc(n->seen, n->seen_capacity * sizeof(n->seen[0]));
+	}
 	struct seen *s = &n->seen[n->n_seen++];
 	*s = (struct seen){ .type = c->row->type, .request_id = c->request_id };
 	const Ipc__TopicRef *ref = topic_of(c);
 	snprintf(s->name, sizeof(s->name), "%s", ref != NULL ? ref->name : "");
 	s->payload_n = c->payload.n;
 	s->payload = must_memdup(c->payload.p, c->payload.n);
-	if (n->hold[c->row->type])
-		s->call = c;
+	if (n->check_copies && crc32c(s->payload, s->payload_n) != crc32c(s->payload, s->payload_n))
+		n->n_unstable++;
+	if (n->hold[c->row->type] && (n->hold_instance == 0 || n->hold_instance == c->worker_instance))
+		park(n, s, c);
 	else
 		answer(n, c);
 }
 
 void node_cancel(struct node *n, struct call *c)
 {
-	for (size_t i = 0; i < n->n_seen; i++) {
-		struct seen *s = &n->seen[i];
-		if (s->call != c)
-			continue;
-		s->cancelled = true;
-		if (s->type == IPC_WAIT || s->type == IPC_READ)
-			node_answer_error(s, PICO_CANCELLED);
+	if (c->handler == NULL)
 		return;
-	}
+	struct seen *s = &n->seen[(uintptr_t)c->handler - 1];
+	must(s->call == c);
+	s->cancelled = true;
+	if (s->type == IPC_WAIT || s->type == IPC_READ)
+		node_answer_error(s, PICO_CANCELLED);
 }
 
 void node_answer(struct node *n, struct seen *s)

@@ -12,8 +12,6 @@
 #include "common/topics.h"
 #include "storaged/peer.h"
 
-#define SEEN_MAX 4096
-
 struct seen {
 	enum ipc_type type;
 	uint64_t request_id;
@@ -27,8 +25,11 @@ struct seen {
 struct node {
 	struct env *env;
 	bool hold[64];                  /* by type: park */
-	struct seen seen[SEEN_MAX];
-	size_t n_seen;
+	uint64_t hold_instance;         /* only calls of this worker; 0: of all */
+	bool check_copies;              /* payloads: copy, then read the copy twice */
+	size_t n_unstable;              /* copies that differed from themselves */
+	struct seen *seen;
+	size_t n_seen, seen_capacity;
 	uint64_t next_offset;           /* of appends */
 	uint64_t wal_session, wal_seq;
 	/* READ */
@@ -51,6 +52,7 @@ void node_answer_error(struct seen *s, enum pico_error_kind kind);
 size_t node_count(const struct node *n, enum ipc_type type);
 struct seen *node_seen(struct node *n, enum ipc_type type, size_t index);
 size_t node_parked(const struct node *n);
+void node_forget(struct node *n);       /* what was seen and answered */
 
 /* One storaged: loop, listener, peers over a scripted node. */
 struct place {
