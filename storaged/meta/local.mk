@@ -13,3 +13,4 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/meta/sqlite_db.c storaged/meta/sqlite_db.h \
 	storaged/meta/state.c storaged/meta/state.h storaged/meta/state_priv.h \
 	storaged/meta/topic_hash.c storaged/meta/topic_hash.h
+EXTRA_DIST += storaged/meta/README
