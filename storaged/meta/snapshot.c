@@ -2,8 +2,9 @@
  *
  * Entities to bytes and back. The list of topics by last change makes "changed after row B" its tail.
  * While a snapshot is encoded in slices, a topic that a command is about to change is encoded first
- * (snapshot_save): the cursor stands between rows, so a topic is encoded already exactly when its
- * changed_idx is below the cursor's. Everything but topics is little and is encoded when the snapshot begins.
+ * (snapshot_save). One whose last change lies below the cursor's was encoded already; one of the very row the
+ * cursor stands in may be encoded twice, to the same bytes. Everything but topics is little and is encoded when the
+ * snapshot begins.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -173,18 +174,13 @@ static bool cursor_wants(const struct snapshot_cursor *c, const struct state_top
 	return c->active && c->next != NULL && t->changed_idx >= c->next->changed_idx && t->changed_idx <= c->idx;
 }
 
-bool state_snapshot_step(struct state *s, size_t n_min)
+bool state_snapshot_step(struct state *s, size_t n_max)
 {
 	struct snapshot_cursor *c = &s->cursor;
 	must(c->active);
-	uint64_t row = 0;
-	size_t n = 0;
-	while (c->next != NULL && c->next->changed_idx <= c->idx && (n < n_min || c->next->changed_idx == row)) {
-		struct state_topic *t = c->next;
-		row = t->changed_idx;
-		emit_topic(t, c);
-		c->next = t->newer;
-		n++;
+	for (size_t n = 0; c->next != NULL && c->next->changed_idx <= c->idx && n < n_max; n++) {
+		emit_topic(c->next, c);
+		c->next = c->next->newer;
 	}
 	return c->next != NULL && c->next->changed_idx <= c->idx;
 }

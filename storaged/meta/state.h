@@ -111,12 +111,12 @@ const Meta__NodeEntity *state_node(const struct state *s, uint32_t node);
 /*
  * A snapshot in slices: begin fixes the state as it stands now; cb sees the encoded bytes of every entity changed
  * after row `base` (payload p == NULL: deleted), valid in the callback, during begin, step, or an apply that
- * is about to change an entity not yet encoded. step encodes at least n_min topics, and at most 255 more.
- * Returns false when nothing is left. One at a time; end forgets it at any point.
+ * is about to change an entity not yet encoded; a key may come twice with the same bytes. step encodes at most n_max
+ * topics and returns false when nothing is left. One at a time; end forgets it at any point.
  */
 typedef void state_entity_cb(void *arg, const struct sql_entity *e);
 void state_snapshot_begin(struct state *s, uint64_t base, state_entity_cb *cb, void *arg);
-bool state_snapshot_step(struct state *s, size_t n_min);
+bool state_snapshot_step(struct state *s, size_t n_max);
 void state_snapshot_end(struct state *s);
 
 /* Rebuilds a state fresh from state_new() from a snapshot. 0 or -EBADMSG; then it can only be freed. */

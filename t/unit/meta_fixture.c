@@ -40,11 +40,12 @@ static void keep_one(struct fixture *f, const Meta__Result__One *one)
 		memcpy(f->topic_id, one->topic_id.data, 16);
 }
 
-uint32_t fixture_run_as(struct fixture *f, Meta__Command *c, uint32_t node, uint64_t session, uint64_t proposal)
+static uint32_t run_row(struct fixture *f, Meta__Command **c, size_t n, uint32_t node, uint64_t session,
+			uint64_t proposal)
 {
 	Meta__Row row = META__ROW__INIT;
-	row.commands = &c;
-	row.n_commands = 1;
+	row.commands = c;
+	row.n_commands = n;
 	row.now_ms = f->now_ms;
 	f->payload_len = meta__row__get_packed_size(&row);
 	must(f->payload_len <= sizeof(f->payload));
@@ -58,10 +59,15 @@ uint32_t fixture_run_as(struct fixture *f, Meta__Command *c, uint32_t node, uint
 	f->err = state_apply(f->s, &r, &results);
 	if (f->err != 0)
 		return UINT32_MAX;
-	must(results->n_one == 1);
+	must(results->n_one == n);
 	keep_one(f, results->one[0]);
 	meta__result__free_unpacked(results, NULL);
 	return f->one.error;
+}
+
+uint32_t fixture_run_as(struct fixture *f, Meta__Command *c, uint32_t node, uint64_t session, uint64_t proposal)
+{
+	return run_row(f, &c, 1, node, session, proposal);
 }
 
 uint32_t fixture_run(struct fixture *f, Meta__Command *c)
@@ -200,6 +206,27 @@ uint32_t fixture_delete(struct fixture *f, const uint8_t id[16])
 	c.kind_case = META__COMMAND__KIND_DELETE_TOPIC;
 	c.delete_topic = &delete;
 	return fixture_run(f, &c);
+}
+
+void fixture_close_some(struct fixture *f, unsigned n)
+{
+	Meta__CloseTopic close[8];
+	Meta__Command command[8], *pointer[8];
+	unsigned k = 0;
+	const struct state_topic *t = state_topic_next(f->s, slice_of("", 0));
+	for (; t != NULL && k < n && k < 8; t = state_topic_next(f->s, slice_str(t->name)), k++) {
+		meta__command__init(&command[k]);
+		meta__close_topic__init(&close[k]);
+		command[k].kind_case = META__COMMAND__KIND_CLOSE_TOPIC;
+		command[k].close_topic = &close[k];
+		close[k].topic_id = (ProtobufCBinaryData){ .data = (uint8_t *)t->id, .len = 16 };
+		close[k].begin = true;
+		close[k].node = f->node;
+		close[k].session = f->session;
+		pointer[k] = &command[k];
+	}
+	if (k > 0)
+		run_row(f, pointer, k, f->node, f->session, f->proposal++);
 }
 
 void fixture_random_row(struct fixture *f, unsigned *seed)

@@ -55,6 +55,8 @@ uint32_t fixture_create_name(struct fixture *f, const char *name);
 uint32_t fixture_create_number(struct fixture *f, int i);
 uint32_t fixture_close(struct fixture *f, const uint8_t id[16], uint32_t partition, bool begin);
 uint32_t fixture_delete(struct fixture *f, const uint8_t id[16]);
+/* One row that begins to close up to n topics (at most 8). */
+void fixture_close_some(struct fixture *f, unsigned n);
 /* A create, close, delete or registration of something. */
 void fixture_random_row(struct fixture *f, unsigned *seed);
 

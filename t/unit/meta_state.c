@@ -387,8 +387,11 @@ static void test_placement(void **arg)
 	static const uint32_t expected[] = { 1, 2, 2, 1, 2, 2 };        /* logs/slots; ties to the lowest id */
 	for (uint32_t i = 0; i < 6; i++)
 		assert_int_equal(t->partition[i].owner, expected[i]);
-	/* Deleting counts back. */
+	/* Deleting counts back: all to node 1 and gone again, and node 1 is the emptiest. */
 	fixture_delete(&f, t->id);
+	struct create_args heavy = { .name = "/heavy", .partitions = 4, .n_owners = 4, .owner = { 1, 1, 1, 1 } };
+	fixture_create(&f, &heavy);
+	fixture_delete(&f, f.topic_id);
 	struct create_args first = { .name = "/q" };
 	fixture_create(&f, &first);
 	assert_int_equal(state_topic_by_name(f.s, slice_str("/q"))->partition[0].owner, 1);
@@ -660,8 +663,11 @@ static void test_snapshot_slices(void **arg)
 			;
 		state_snapshot_end(f.s);
 		state_covered(f.s, base_idx);
-		for (int i = 0; i < 40; i++)
+		for (int i = 0; i < 40; i++) {
 			fixture_random_row(&f, &r);
+			if (i % 8 == 0)
+				fixture_close_some(&f, 6);
+		}
 		/* What the state is now, taken at once. */
 		state_snapshot_begin(f.s, 0, kept_add, &all);
 		while (state_snapshot_step(f.s, 1000))
@@ -671,9 +677,11 @@ static void test_snapshot_slices(void **arg)
 		struct state *now = kept_load(&all, idx);
 		/* The same in slices between commands, as changes to base. */
 		state_snapshot_begin(f.s, base_idx, kept_add, &base);
-		do
-			fixture_random_row(&f, &r);
-		while (state_snapshot_step(f.s, 1 + r % 3));
+		do {
+			for (unsigned i = 0; i <= r % 4; i++)
+				fixture_random_row(&f, &r);
+			fixture_close_some(&f, r % 3);
+		} while (state_snapshot_step(f.s, 1 + r % 3));
 		state_snapshot_end(f.s);
 		struct state *then = kept_load(&base, idx);
 		assert_non_null(then);
@@ -684,6 +692,35 @@ static void test_snapshot_slices(void **arg)
 		kept_done(&all);
 		fixture_done(&f);
 	}
+}
+
+/* The topic behind the last one to encode is dropped while the cursor stands at it. */
+static void test_snapshot_cursor_dropped(void **arg)
+{
+	struct fixture f;
+	fixture_new(&f);
+	fixture_create_name(&f, "/a");
+	fixture_create_name(&f, "/b");
+	uint8_t b[16];
+	memcpy(b, f.topic_id, 16);
+	struct kept k = { 0 };
+	uint64_t idx = state_idx(f.s);
+	state_snapshot_begin(f.s, 0, kept_add, &k);
+	assert_true(state_snapshot_step(f.s, 1));
+	fixture_create_name(&f, "/new");
+	uint8_t new[16];
+	memcpy(new, f.topic_id, 16);
+	assert_int_equal(fixture_delete(&f, b), PICO_OK);
+	assert_int_equal(fixture_delete(&f, new), PICO_OK);
+	assert_false(state_snapshot_step(f.s, 1));
+	state_snapshot_end(f.s);
+	struct state *s = kept_load(&k, idx);
+	assert_non_null(s);
+	assert_int_equal(state_n_topics(s), 2);
+	assert_memory_equal(state_topic_by_name(s, slice_str("/b"))->id, b, 16);
+	state_free(s);
+	kept_done(&k);
+	fixture_done(&f);
 }
 
 static void test_load_refuses(void **arg)
@@ -856,7 +893,8 @@ int main(void)
 		cmocka_unit_test(test_find_spellings), cmocka_unit_test(test_placement),
 		cmocka_unit_test(test_close), cmocka_unit_test(test_delete),
 		cmocka_unit_test(test_indexes_random), cmocka_unit_test(test_snapshot_whole),
-		cmocka_unit_test(test_snapshot_slices), cmocka_unit_test(test_load_refuses),
+		cmocka_unit_test(test_snapshot_slices), cmocka_unit_test(test_snapshot_cursor_dropped),
+		cmocka_unit_test(test_load_refuses),
 		cmocka_unit_test(test_golden), cmocka_unit_test(test_golden_read), cmocka_unit_test(test_chain),
 	};
 	return cmocka_run_group_tests_name("meta_state", tests, NULL, NULL);
