@@ -410,6 +410,7 @@ static void publish(struct pending *p)
 	p->log->confirm = p->next;
 	if (p->closes)
 		p->log->closed = true;
+	p->log->wake = true;
 }
 
 /* All of the object becomes visible first: who is woken reads it at once and in one piece. */
@@ -423,7 +424,10 @@ void append_confirm(struct engine *e, uint64_t ticket_end)
 		if (copy.dependents != NULL)
 			copy.dependents->prev_in_list = &copy.dependents;
 		e->pending_first++;
-		wait_wake(copy.log);
+		if (copy.log->wake) {
+			copy.log->wake = false;
+			wait_wake(copy.log);
+		}
 		if (copy.append != NULL)
 			append_stored(&copy);
 		while (copy.dependents != NULL) {

@@ -157,7 +157,7 @@ const char *engine_fault(const struct engine *e)
 {
 	if (!e->serving && e->recovery != NULL && recovery_fault(e->recovery) != NULL)
 		return recovery_fault(e->recovery);
-	return e->wal.fault[0] != '\0' ? e->wal.fault : NULL;
+	return wal_fault(&e->wal);
 }
 
 void engine_wal_position(const struct engine *e, uint64_t *ret_session, uint64_t *ret_seq)

@@ -43,6 +43,7 @@ struct log {
 	uint64_t close_ticket;
 	bool closing, closed, closed_submitted, removed;
 	bool recovered;                 /* a frame of it was read back */
+	bool wake;                      /* confirm moved and its waiters were not looked at yet */
 	struct frame_ref *frames;       /* batches in order of base */
 	uint32_t n_frames, frames_capacity;
 	struct log_extra *extra;        /* NULL until needed */

@@ -164,6 +164,8 @@ static void on_looked(void *arg, struct obj_result result, struct slice data, ui
 static void slot_look(struct recovery_slot *s)
 {
 	char key[WAL_KEY_MAX];
+	if (s->recovery->engine->dead)
+		return;
 	recovery_key(s->recovery, s->seq, key);
 	objstore_get(s->recovery->engine->store, key, 0, s->sealing ? 0 : WAL_HEADER, on_looked, s);
 }
@@ -194,6 +196,8 @@ static void slot_seal(struct recovery_slot *s)
 		.seq = s->seq,
 	};
 	char key[WAL_KEY_MAX];
+	if (e->dead)
+		return;
 	memcpy(h.put_id, e->config.put_id, sizeof(h.put_id));
 	wal_header_encode(s->seal, &h);
 	recovery_key(s->recovery, s->seq, key);
@@ -203,7 +207,8 @@ static void slot_seal(struct recovery_slot *s)
 
 /* ------------------------------------------------------------------ windows */
 
-static void window_begin(struct recovery *r, uint64_t from, unsigned n, bool sealing, void (*begin)(struct recovery_slot *))
+static void window_begin(struct recovery *r, uint64_t from, unsigned n, bool sealing,
+			 void (*begin)(struct recovery_slot *))
 {
 	must(n > 0 && n <= RECOVERY_WINDOW);
 	r->window = from;

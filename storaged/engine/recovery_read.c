@@ -163,6 +163,8 @@ static void slot_read(struct recovery_slot *s)
 {
 	struct recovery *r = s->recovery;
 	char key[WAL_KEY_MAX];
+	if (r->engine->dead)
+		return;
 	recovery_key(r, s->seq, key);
 	metric_add(METRIC_STORE_GETS, 1);
 	objstore_get(r->engine->store, key, 0, 0, on_got, s);

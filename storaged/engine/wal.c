@@ -23,6 +23,8 @@
 #define HEARTBEAT_MS 30000u
 #define BACKOFF_MIN_MS 50u
 #define BACKOFF_MAX_MS 5000u
+#define THROTTLED_LONG_MS 800u          /* a back-off that says that 409 or 503 does not pass */
+#define UNANSWERED_LONG_MS 5000u
 #define HEDGE_MIN_MS 100u
 #define HEDGE_FACTOR 4u
 #define SAMPLES_MIN 20u
@@ -357,7 +359,7 @@ static void object_put_failed(struct wal_object *o, struct obj_result result)
 		object_look(o);
 		return;
 	}
-	if (result.err != -EAGAIN)
+	if (result.err != -EAGAIN || o->backoff_ms >= THROTTLED_LONG_MS)
 		wal_set_fault(o->wal, result.what, result.err);
 	object_wait(o, false);
 }
@@ -562,6 +564,16 @@ void wal_open(struct wal *w, uint64_t session)
 uint64_t wal_seq(const struct wal *w)
 {
 	return w->filling == NULL ? 0 : w->filling->seq;
+}
+
+const char *wal_fault(const struct wal *w)
+{
+	const struct wal_object *o = wal_first_unreported(w);
+	if (w->fault[0] != '\0')
+		return w->fault;
+	if (o != NULL && o->state == FLYING && env_now_ms(w->env) - o->attempts[0].started_ms > UNANSWERED_LONG_MS)
+		return "the store of --wal has not answered a put for 5 seconds";
+	return NULL;
 }
 
 bool wal_is_idle(const struct wal *w)

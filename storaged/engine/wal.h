@@ -74,6 +74,9 @@ void wal_open(struct wal *w, uint64_t session);
 uint64_t wal_commit(struct wal *w, const uint8_t *at, uint32_t size, uint64_t *ret_seq,
 		    uint32_t *ret_body_position);
 
+/* NULL while puts succeed or none is waiting; else what is wrong, with path and errno where there is one. */
+const char *wal_fault(const struct wal *w);
+
 /* The object being filled. */
 uint64_t wal_seq(const struct wal *w);
 /* Everything committed is stored and reported. */

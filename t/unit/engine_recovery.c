@@ -140,13 +140,24 @@ static void test_damage_refuses_the_start(void **state)
 	o->n--;
 	check_refused_start("length");
 	o->n++;
-	/* An object of the same session in another's place. */
-	struct world_object *other = world_find(&world, "wal/7/0000000000000001/0000000000000003");
-	uint8_t copy[1024];
-	size_t n = other->n;
-	memcpy(copy, other->data, n);
-	world_store(&world, key, copy, n);
-	check_refused_start("its name");
+	/* An object of the same session in another's place; then with a header that says so. */
+	for (int i = 0; i < 2; i++) {
+		uint64_t from = i == 0 ? 3 : 1;
+		char name[WAL_KEY_MAX];
+		uint8_t copy[1024];
+		struct wal_header h;
+		wal_key(name, 7, 1, from);
+		struct world_object *other = world_find(&world, name);
+		size_t n = other->n;
+		memcpy(copy, other->data, n);
+		world_store(&world, key, copy, n);
+		check_refused_start("its name");
+		assert_null(wal_header_decode(slice_of(copy, n), &h));
+		h.seq = 2;
+		wal_header_encode(copy, &h);
+		world_store(&world, key, copy, n);
+		check_refused_start("records are missing before a frame of it, or are there twice");
+	}
 }
 
 static void test_object_that_goes_missing(void **state)

@@ -255,6 +255,30 @@ static void test_seal_is_the_end(void **state)
 	append_free(a), append_free(before), append_free(dup), append_free(mismatch), append_free(late);
 }
 
+static void test_silence_and_throttling_show(void **state)
+{
+	process_serve(&process, &world, 0);
+	world.hold_puts = true;
+	struct append *a = append_do(&process, 0, "one");
+	world_advance(&world, 5000);
+	assert_null(engine_fault(process.engine));
+	world_advance(&world, 1);
+	assert_non_null(strstr(engine_fault(process.engine), "has not answered"));
+	world.error = -EAGAIN;
+	world_end_op(&world, world_put_at(&world, 0), END_ERROR);
+	assert_null(engine_fault(process.engine));
+	for (int i = 0; i < 8; i++) {
+		world_advance(&world, 5000);
+		world_end_op(&world, world_put_at(&world, 0), END_ERROR);
+	}
+	assert_non_null(strstr(engine_fault(process.engine), "wal/7/0000000000000001/0000000000000001"));
+	world.hold_puts = false;
+	world_advance(&world, 5000);
+	assert_null(engine_fault(process.engine));
+	assert_stored(a, 0, 1);
+	append_free(a);
+}
+
 /* The kind is looked at before the put id. */
 static void test_seal_with_our_put_id_is_the_end(void **state)
 {
@@ -394,6 +418,7 @@ int main(void)
 		TEST(test_appends_of_a_turn_share_an_object), TEST(test_answers_in_order_of_seq),
 		TEST(test_tokens_bound_the_puts), TEST(test_large_slices_need_no_token), TEST(test_unknown_then_our_own),
 		TEST(test_unknown_without_effect_is_put_again), TEST(test_full_disk_shows_and_heals),
+		TEST(test_silence_and_throttling_show),
 		TEST(test_seal_is_the_end), TEST(test_seal_with_our_put_id_is_the_end),
 		TEST(test_nothing_above_a_seal_is_acknowledged), TEST(test_foreign_put_id_is_the_end),
 		TEST(test_open_object_taken), TEST(test_open_object_sealed), TEST(test_store_without_condition_is_refused),
