@@ -11,6 +11,11 @@ common_libcommon_a_SOURCES = \
 	common/control.c common/control.h \
 	common/crc32c.c common/crc32c.h \
 	common/json_scan.c common/json_scan.h common/json_string.c \
+	common/kafka_api.c common/kafka_api.h common/kafka_api.def \
+	common/kafka_error.c common/kafka_error.h common/kafka_error.def \
+	common/kafka_frame.c common/kafka_frame.h \
+	common/kmsg.h common/kmsg_decode.c common/kmsg_encode.c common/kmsg_value.c \
+	common/kmsg_gen.c common/kmsg_gen.h \
 	common/log.c common/log.h \
 	common/metrics.c common/metrics.h common/metrics.def \
 	common/ipc.c common/ipc.h common/ipc_msg.def \
@@ -21,6 +26,7 @@ common_libcommon_a_SOURCES = \
 	common/pico_error.c common/pico_error.h \
 	common/program.c common/program.h \
 	common/record_batch.c common/record_batch.h \
+	common/region.c common/region.h \
 	common/slice.h \
 	common/topic_name.c common/topic_name.h \
 	common/utf8.c common/utf8.h \

@@ -79,6 +79,17 @@ HTTP_WORLD = t/lib/http_world.c t/lib/http_world.h t/lib/scripted_node.c t/lib/s
 t_40_worker_http_SOURCES = t/40-worker-http.c $(HTTP_WORLD)
 t_40_worker_http_LDADD = worker-http/libworkerhttp.a $(STORAGED_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += t/10-kmsg-roundtrip
+t_10_kmsg_roundtrip_SOURCES = t/10-kmsg-roundtrip.c t/lib/kmsg_fill.c t/lib/kmsg_fill.h
+t_10_kmsg_roundtrip_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += t/10-kmsg-vectors
+t_10_kmsg_vectors_SOURCES = t/10-kmsg-vectors.c
+t_10_kmsg_vectors_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += t/00-unit-region
+t_00_unit_region_SOURCES = t/unit/region.c
+t_00_unit_region_LDADD = $(TEST_LIBS)
 check_PROGRAMS += t/20-ipc-topics
 t_20_ipc_topics_SOURCES = t/20-ipc-topics.c t/lib/scripted_node.c t/lib/scripted_node.h
 t_20_ipc_topics_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
