@@ -3,7 +3,7 @@
 
 BUILD_PACKAGES=(gcc libc6-dev make autoconf automake pkg-config protobuf-c-compiler libprotobuf-c-dev libuv1-dev
 	libsqlite3-dev libcurl4-openssl-dev libssl-dev libisal-dev uthash-dev curl ca-certificates)
-TEST_PACKAGES=(libcmocka-dev python3 strace binutils procps mandoc clang)
+TEST_PACKAGES=(libcmocka-dev python3 strace binutils procps mandoc universal-ctags)
 
 is_installed() {
 	[ "$(dpkg-query -W -f='${Status}' "$1" 2>/dev/null)" = "install ok installed" ]

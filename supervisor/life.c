@@ -39,6 +39,19 @@ static void announce(const struct supervisor *s)
 	notify("READY=1\nSTATUS=serving on %s", first);
 }
 
+/* A crash loop is red even when the worker that would say so is the one that loops. */
+static void tell_status(struct supervisor *s)
+{
+	const struct process *p = processes_looping(s);
+	if (p != NULL && !s->told_looping)
+		notify("STATUS=%s dies again and again", process_label(p));
+	else if (p == NULL && s->told_looping && processes_all_ready(s))
+		notify("STATUS=serving");
+	else
+		return;
+	s->told_looping = p != NULL;
+}
+
 static void to_serving(struct supervisor *s)
 {
 	s->phase = PHASE_SERVING;
@@ -97,6 +110,8 @@ void life_step(struct supervisor *s, uint64_t now)
 		to_serving(s);
 	else if (s->phase == PHASE_STARTING && late)
 		on_start_timeout(s);
+	if (s->phase == PHASE_SERVING)
+		tell_status(s);
 	late = s->deadline_ms != 0 && now >= s->deadline_ms;
 	if (s->phase == PHASE_PAUSE && late) {
 		to_workers(s, now);

@@ -45,7 +45,7 @@ bool process_is_worker(const struct process *p)
 }
 
 /* "worker-http 3", "worker-http role=admin": for the log. */
-static const char *label(const struct process *p)
+const char *process_label(const struct process *p)
 {
 	static char text[64];
 	if (p->kind == PROCESS_WORKER_ADMIN)
@@ -69,7 +69,7 @@ static void start(struct supervisor *s, unsigned slot, uint64_t now)
 	int err = spawn(s, slot);
 	if (err < 0) {
 		p->start_at_ms = restart_after_death(&p->restart, false, now);
-		log_error("cannot start %s: %s; trying again in %d ms", label(p), strerror(-err),
+		log_error("cannot start %s: %s; trying again in %d ms", process_label(p), strerror(-err),
 			  (int)(p->start_at_ms - now));
 		return;
 	}
@@ -84,6 +84,15 @@ void processes_start_due(struct supervisor *s, uint64_t now)
 		if (s->process[i].pid == 0 && s->process[i].start_at_ms <= now)
 			start(s, i, now);
 	}
+}
+
+const struct process *processes_looping(const struct supervisor *s)
+{
+	for (unsigned i = 0; i < s->n_processes; i++) {
+		if (s->process[i].pid == 0 && s->process[i].restart.delay_ms > 0)
+			return &s->process[i];
+	}
+	return NULL;
 }
 
 uint64_t processes_next_start(const struct supervisor *s)
@@ -128,7 +137,7 @@ void process_on_control(struct supervisor *s, unsigned slot)
 	close(p->control);
 	p->control = -1;
 	if (err != -EPIPE)
-		log_error("%s sent nonsense on its control socket, killing it", label(p));
+		log_error("%s sent nonsense on its control socket, killing it", process_label(p));
 	if (p->pid != 0 && err != -EPIPE)
 		kill(p->pid, SIGKILL);
 }
@@ -165,7 +174,7 @@ static void on_end(struct supervisor *s, unsigned slot, int status, uint64_t now
 	p->start_at_ms = restart_after_death(&p->restart, p->ready, now);
 	p->ready = false;
 	describe_end(status, how, sizeof(how));
-	log_warn("%s ended, starting it again in %d ms pid=%d %s restarts=%d", label(p), (int)(p->start_at_ms - now),
+	log_warn("%s ended, starting it again in %d ms pid=%d %s restarts=%d", process_label(p), (int)(p->start_at_ms - now),
 		 (int)pid, how, (int)entry->restarts);
 }
 
@@ -214,7 +223,7 @@ void processes_kill(struct supervisor *s, bool workers)
 		const struct process *p = &s->process[i];
 		if (p->pid == 0 || process_is_worker(p) != workers)
 			continue;
-		log_warn("%s did not end in time, killing it pid=%d", label(p), (int)p->pid);
+		log_warn("%s did not end in time, killing it pid=%d", process_label(p), (int)p->pid);
 		kill(p->pid, SIGKILL);
 	}
 }

@@ -53,6 +53,7 @@ struct supervisor {
 	enum phase phase;
 	uint64_t deadline_ms;           /* of the phase; 0: none */
 	uint64_t stop_ms;               /* when the drain pause was over */
+	bool told_looping;              /* the service manager knows that a child dies again and again */
 	int exit_code;
 };
 
@@ -72,6 +73,8 @@ int spawn(struct supervisor *s, unsigned slot);
 /* process.c */
 void processes_init(struct supervisor *s);              /* one slot each; none runs */
 void processes_start_due(struct supervisor *s, uint64_t now);
+const struct process *processes_looping(const struct supervisor *s);    /* one that waits for its next start, or NULL */
+const char *process_label(const struct process *p);     /* "worker-http 3"; valid until the next call */
 uint64_t processes_next_start(const struct supervisor *s);      /* UINT64_MAX: nothing waits */
 void process_on_control(struct supervisor *s, unsigned slot);   /* its control socket is readable */
 void processes_reap(struct supervisor *s);

@@ -126,7 +126,13 @@ def kill_supervisor():
 def port_held():
     n = Probed().start()
     n.kill_all()
-    held = socket.create_server(("127.0.0.1", n.port))
+
+    def bind():
+        try:
+            return socket.create_server(("127.0.0.1", n.port))
+        except OSError:  # a child that was just being started
+            return None
+    held = until(bind, 5, "the port is free")
     n.spawn()
     time.sleep(0.5)
     assert n.process.poll() is None
@@ -262,7 +268,7 @@ def argv_secret():
     same(n.stop(), 0, "exit code")
 
 
-@test("sd_notify: READY=1, then STOPPING=1")
+@test("sd_notify: READY=1, a crash loop and its end, STOPPING=1")
 def sd_notify():
     top = scratch()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
@@ -271,6 +277,11 @@ def sd_notify():
         n = Probed(env={"NOTIFY_SOCKET": top + "/notify"}).start()
         same(s.recv(1000), b"STATUS=starting", "first")
         same(s.recv(1000), f"READY=1\nSTATUS=serving on 127.0.0.1:{n.port}".encode(), "second")
+        n.do("worker-http", "exit 3")
+        os.kill(n.pid("worker-http"), signal.SIGKILL)
+        same(s.recv(1000), b"STATUS=worker-http 0 dies again and again", "crash loop")
+        os.unlink(n.data + "/do-worker-http")
+        same(s.recv(1000), b"STATUS=serving", "recovered")
         same(n.stop(), 0, "exit code")
         same(s.recv(1000), b"STOPPING=1\nSTATUS=stopping", "third")
 

@@ -157,7 +157,7 @@ class Node:
 
     def kill_all(self):
         """kill -9 of every process at once."""
-        pids = [p for ps in self.children().values() for p in ps] + [self.process.pid]
+        pids = [self.process.pid] + [p for ps in self.children().values() for p in ps]  # first who would start them again
         for pid in pids:
             try:
                 os.kill(pid, signal.SIGKILL)
