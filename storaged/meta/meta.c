@@ -192,7 +192,6 @@ static void on_rows(void *arg, struct sql_result result, const struct sql_row *r
 		sql_failed(m, result);
 		return;
 	}
-	answered(m);
 	if (last_idx < state_idx(m->state)) {
 		meta_refuse(m, "%s: the command log ends at row %" PRIu64 ", but row %" PRIu64 " was applied here: the "
 			    "database went back in time. Restore the newest backup that belongs to this storage",
@@ -205,6 +204,9 @@ static void on_rows(void *arg, struct sql_result result, const struct sql_row *r
 		m->must_read = false;
 		batch_look(m);
 	}
+	/* While a row waits to be stored, only its being stored is good news: a full disk can be read. */
+	if (!m->refused && !m->batch.active)
+		answered(m);
 	meta_kick(m);
 }
 

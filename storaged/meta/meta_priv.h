@@ -11,7 +11,7 @@
 
 #define META_PENDING_MAX 65536
 #define META_ROW_BYTES_MAX (1u << 20)   /* a row takes no further command beyond it */
-#define META_FETCH_ROWS 64
+#define META_FETCH_ROWS 16
 #define META_BACKOFF_MIN_MS 20
 #define META_BACKOFF_MAX_MS 1000
 #define META_BUSY_MS 5000               /* a database held by a dying process */
