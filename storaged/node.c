@@ -34,10 +34,12 @@ static handler_fn *const handlers[IPC_TYPES] = {
 
 void node_call(struct node *n, struct call *c)
 {
-	must((unsigned)c->row->type < IPC_TYPES && handlers[c->row->type] != NULL);
+	must((unsigned)c->row->type < IPC_TYPES);
 	metric_add(METRIC_IPC_CALLS, 1);
 	const char *reason;
-	if (n->phase == NODE_SERVING || c->row->type == IPC_NODE_STATUS)
+	if (handlers[c->row->type] == NULL)
+		call_fail(c, PICO_BAD_REQUEST, "this node does not know %s yet", c->row->name);
+	else if (n->phase == NODE_SERVING || c->row->type == IPC_NODE_STATUS)
 		handlers[c->row->type](n, c);
 	else if (!node_is_ready(n, &reason))
 		call_fail(c, PICO_UNAVAILABLE, "%.150s", reason);
