@@ -32,8 +32,8 @@ common_libcommon_a_SOURCES = \
 	common/utf8.c common/utf8.h \
 	common/topics.c common/topics.h common/topics_impl.h \
 	common/topics_conn.c \
-	common/topics_inbox.c \
-	common/topics_pieces.c \
+	common/topics_inbox.c common/topics_inbox.h \
+	common/topics_pieces.c common/topics_pieces.h \
 	common/topics_send.c \
 	common/topics_uv.c \
 	common/wire.c common/wire.h

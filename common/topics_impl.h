@@ -15,28 +15,12 @@
 
 #include "common/must.h"
 #include "common/topics.h"
+#include "common/topics_inbox.h"
+#include "common/topics_pieces.h"
 
-#define TOPICS_MAGIC 0x63706f74u
-#define OP_MAGIC 0x706f7074u
-#define CALL_MAGIC 0x6c637074u
+enum topics_magic { TOPICS_MAGIC = 0x63706f74, OP_MAGIC = 0x706f7074, CALL_MAGIC = 0x6c637074 };
 #define TOPICS_OUT_SOFT (1u << 20)          /* unsent: no more is encoded */
 #define TOPICS_MESSAGES_MAX (4u << 20)      /* encoded messages outstanding, without payload */
-
-/* A worker's side of an inbox memfd. Freed when it is not the current one and its last range is given back. */
-struct topics_inbox {
-	uint8_t *base;
-	size_t size;
-	bool current;
-	struct topics_range {
-		uint64_t offset, length;
-	} *range;                           /* taken: sorted */
-	size_t n, capacity;
-};
-int topics_inbox_new(int fd, size_t size, struct topics_inbox **ret_inbox);
-/* First fit. -ENOSPC. */
-int topics_inbox_take(struct topics_inbox *i, size_t length, uint64_t *ret_offset);
-void topics_inbox_give(struct topics_inbox *i, uint64_t offset);
-void topics_inbox_retire(struct topics_inbox *i);   /* NULL is fine */
 
 enum op_state { OP_QUEUED, OP_SENT, OP_RETURNED };
 enum op_queue { QUEUE_READS, QUEUE_CHANGES, QUEUES };
@@ -83,35 +67,6 @@ struct topics_call {
 	enum pico_error_kind refusal;
 	struct env_timer timer;
 	struct topics_call *prev, *next;
-};
-
-struct topics_segment {
-	uint32_t id;
-	uint8_t *base;
-	size_t size;
-	size_t n_refs;
-	bool gone;                          /* out of the table; unmapped with its last reference */
-	UT_hash_handle hh;
-};
-
-struct pieces_box {
-	struct topics_pieces pub;
-	bool reclaimed;
-	struct pieces_box **list;           /* &ref->boxes or &topics->reclaimed */
-	struct pieces_box *prev, *next;
-};
-
-/* One reference of storaged's, shared by the calls that got the answer. */
-struct topics_ref {
-	struct topics *topics;
-	uint64_t id;
-	uint64_t generation;                /* of the connection it came on */
-	size_t n_users;
-	struct pieces_box *boxes;
-	struct topics_ref *prev, *next;     /* topics->refs */
-	size_t n;
-	struct slice *slice;
-	struct topics_segment *segment[];   /* one a piece */
 };
 
 enum conn_state { CONN_NONE, CONN_HELLO, CONN_READY };
@@ -184,16 +139,6 @@ void op_drop_payload(struct op *op);
 void topics_conn_start(struct topics *t);
 void topics_conn_input(struct topics *t);   /* works off the frames that have come; may set t->lost */
 void topics_conn_lost(struct topics *t);
-
-/* topics_pieces.c */
-int topics_segment_add(struct topics *t, uint32_t id, uint64_t size, int fd);
-void topics_segment_gone(struct topics *t, uint32_t id);
-void topics_segments_forget(struct topics *t);
-void topics_reclaim(struct topics *t, uint32_t segment);
-/* -EPROTO when the answer's pieces are not what they must be. NULL when there are none. */
-int topics_ref_new(struct topics *t, const Ipc__ReadAnswer *m, struct topics_ref **ret_ref);
-struct topics_pieces *topics_ref_pieces(struct topics_ref *ref);
-void topics_ref_drop(struct topics_ref *ref);   /* the maker's hold; NULL is fine */
 
 /* topics_uv.c */
 int topics_edge_open(struct topics *t);

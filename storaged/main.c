@@ -96,6 +96,8 @@ static void open_sql(struct storaged *s)
 
 static void leave(struct storaged *s)
 {
+	if (s->peers != NULL)
+		peers_flush(s->peers);
 	control_send(CHILD_CONTROL_FD, &(struct control_msg){ .type = CONTROL_DONE });
 	log_flush();
 	_exit(0);

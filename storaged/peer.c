@@ -12,7 +12,21 @@
 #include <unistd.h>
 #include <utlist.h>
 
+#include "common/metrics.h"
 #include "storaged/peer_impl.h"
+
+static uint64_t hash_seed;
+
+/* Of 4 or 8 bytes; seeded, so that nobody can choose collisions. */
+uint32_t peer_hash(const void *key, size_t n)
+{
+	uint64_t x = 0;
+	must(n <= sizeof(x));
+	memcpy(&x, key, n);
+	x = (x ^ hash_seed) * 0x9e3779b97f4a7c15u;
+	x = (x ^ (x >> 32)) * (hash_seed | 1);
+	return (uint32_t)(x >> 32);
+}
 
 /* -------------------------------------------------------------------- hello */
 
@@ -141,16 +155,24 @@ void peer_tell_wal_position(struct peer *peer)
 
 /* --------------------------------------------------------------------- turns */
 
+static void count_peers(struct peers *p, int n)
+{
+	p->n_peers += (size_t)n;
+	metric_set(METRIC_IPC_PEERS, p->n_peers);
+}
+
 static void peer_close(struct peer *peer)
 {
 	struct peers *p = peer->peers;
+	if (peer->doom != NULL)
+		metric_add(METRIC_IPC_DROPPED, 1);
 	if (peer->doom != NULL && p->events.on_dropped != NULL)
 		p->events.on_dropped(p->arg, peer->pid, peer->killed, peer->doom);
 	peer_refs_release_all(peer);
 	peer_cancel_all(peer);
 	peer_sock_close(peer);
 	peer->closed = true;
-	p->n_peers--;
+	count_peers(p, -1);
 	peer_free_if_unused(peer);
 }
 
@@ -209,7 +231,7 @@ struct peer *peer_new(struct peers *p, int sock)
 	ipc_reader_init(&peer->reader, IPC_FROM_WORKER);
 	ipc_out_init(&peer->out, PEER_OUT_MAX);
 	DL_APPEND(p->all, peer);
-	p->n_peers++;
+	count_peers(p, 1);
 	return peer;
 }
 
@@ -265,6 +287,8 @@ void peers_new(struct env *env, struct node *node, const struct peers_config *co
 {
 	struct peers *p = must_calloc(1, sizeof(*p));
 	must(config->boot_id != 0);
+	if (hash_seed == 0)
+		env_random(env, &hash_seed, sizeof(hash_seed));
 	p->env = env;
 	p->node = node;
 	p->config = *config;
@@ -274,16 +298,23 @@ void peers_new(struct env *env, struct node *node, const struct peers_config *co
 	*ret_peers = p;
 }
 
+void peers_flush(struct peers *p)
+{
+	struct peer *peer;
+	DL_FOREACH(p->all, peer)
+		if (!peer->closed && !peer->doomed)
+			peer_sock_flush(peer);
+}
+
 void peers_free(struct peers *p)
 {
 	if (p == NULL)
 		return;
 	peers_unlisten(p);
 	env_timer_stop(p->env, &p->tick);
+	peers_flush(p);
 	struct peer *peer, *next;
 	DL_FOREACH_SAFE(p->all, peer, next) {
-		if (!peer->closed && !peer->doomed)
-			peer_sock_flush(peer);
 		peer_forget_all(peer);
 		peer_refs_release_all(peer);
 		if (!peer->closed)
@@ -302,7 +333,7 @@ int peers_add(struct peers *p, int sock)
 		return 0;
 	peer_sock_close(peer);
 	peer->closed = true;
-	p->n_peers--;
+	count_peers(p, -1);
 	peer_free(peer);
 	return r;
 }

@@ -43,6 +43,9 @@ void peers_new(struct env *env, struct node *node, const struct peers_config *co
  * must run once more to close the handles. */
 void peers_free(struct peers *p);
 
+/* Sends now what the sockets take, instead of at the end of the turn: before an exit. */
+void peers_flush(struct peers *p);
+
 /* Accepts on a listening Unix socket (borrowed, made non-blocking). Workers get their Hello answered at once. */
 int peers_listen(struct peers *p, int listener);
 

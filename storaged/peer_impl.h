@@ -9,26 +9,20 @@
 #ifndef STORAGED_PEER_IMPL_H
 #define STORAGED_PEER_IMPL_H
 
+#include <stddef.h>
+#include <stdint.h>
+
+/* Request ids are the worker's choice: its numbers must not meet in one bucket on purpose. */
+uint32_t peer_hash(const void *key, size_t n);
+#define HASH_FUNCTION(key, n, hashv) ((hashv) = peer_hash((key), (n)))
+
 #include <uthash.h>
 #include <uv.h>
 
 #include "storaged/peer.h"
+#include "storaged/peer_inbox.h"
 
-#define PEER_MAGIC 0x72656570u
-#define PEER_CALL_MAGIC 0x6c6c6163u
-
-/* Ranges of an inbox that storaged may read: sorted, never overlapping. */
-struct inbox_range {
-	uint64_t offset, length;
-};
-struct inbox_ranges {
-	struct inbox_range *range;
-	size_t n, capacity;
-};
-void inbox_done(struct inbox_ranges *i);
-/* -ERANGE: outside `size` or empty; -EBUSY: overlaps one that is taken. */
-int inbox_take(struct inbox_ranges *i, uint64_t size, uint64_t offset, uint64_t length);
-void inbox_give(struct inbox_ranges *i, uint64_t offset);
+enum peer_magic { PEER_MAGIC = 0x72656570, PEER_CALL_MAGIC = 0x6c6c6163 };
 
 struct peer_call {
 	struct call call;
@@ -44,7 +38,6 @@ struct peer_call {
 	struct peer_call **list;            /* &peer->waiting, &peer->open, or NULL: being cancelled with the peer */
 	struct peer_call *prev, *next;
 };
-
 struct peer_ref {
 	uint64_t id;
 	uint64_t given_ms;
@@ -53,7 +46,6 @@ struct peer_ref {
 	size_t n_pieces;
 	UT_hash_handle hh;                  /* peer->refs by id, in order of given_ms */
 };
-
 /* A segment that was announced to a peer. */
 struct peer_segment {
 	uint32_t id;
@@ -155,5 +147,4 @@ void peer_sock_kill(struct peer *peer);
 /* Accepting stopped when descriptors were out. */
 void peers_accept_again(struct peers *p);
 void peers_unlisten(struct peers *p);
-
 #endif

@@ -494,101 +494,130 @@ static int on_resume(struct node *n, const Ipc__Resume__Sent *sent, uint64_t *re
 }
 
 /* Every kind of call under way when storaged is killed; then each rule. */
-static void test_restart(void **state)
+static struct {
+	struct result g, l, o, wt, rd, cr, many, prod, stored, absent, unknown, del_id, del_name, close_id, big, fresh;
+	uint64_t asked[3];              /* request ids of stored, absent, unknown */
+	uint8_t *noise;
+} all;
+
+static void hear_wal_position(struct node *n, uint64_t session, uint64_t seq)
+{
+	n->wal_session = session;
+	n->wal_seq = seq;
+	get(&all.g, "/warm", SOON);
+	finish(&all.g);
+}
+
+static void begin_all(struct node *n)
 {
 	static const char id[16] = "0123456789abcde";
-	struct result g, l, o, wt, rd, cr, many, prod, stored, absent, unknown, del_id, del_name, close_id, big_r, fresh;
-	struct node *n = &w.place.node;
-	uint8_t *big = noise(200000, 5);
-	connect_again();
 	memset(n->hold, true, sizeof(n->hold));
 	n->hold[IPC_RESUME] = false;
-	n->on_resume = on_resume;
-	n->wal_session = 8;
-	n->wal_seq = 44;                /* heard with the next answer */
-	n->hold[IPC_GET] = false;
-	get(&g, "/warm", SOON);
-	finish(&g);
-	n->hold[IPC_GET] = true;
-
-	get(&g, "/g", SOON);
-	other(&l, IPC_LIST);
-	other(&o, IPC_OFFSETS);
-	wait_for(&wt, 9, SOON);
-	read_at(&rd, 9);
-	other(&cr, IPC_CREATE);
-	append(&stored, "/stored", NULL, slice_str("s"), SOON);
-	append(&prod, "/prod", "p", slice_str("p"), SOON);
-	append(&absent, "/absent", NULL, slice_str("a"), SOON);
-	append(&unknown, "/unknown", NULL, slice_str("u"), SOON);
-	change(&del_id, IPC_DELETE, id, "/del-id");
-	change(&del_name, IPC_DELETE, NULL, "/del-name");
-	change(&close_id, IPC_CLOSE, id, "/close-id");
-	append(&big_r, "/big", "p", slice_of(big, 200000), SOON);
-	other(&many, IPC_CREATE_MANY);
+	all.noise = noise(200000, 5);
+	get(&all.g, "/g", SOON);
+	other(&all.l, IPC_LIST);
+	other(&all.o, IPC_OFFSETS);
+	wait_for(&all.wt, 9, SOON);
+	read_at(&all.rd, 9);
+	other(&all.cr, IPC_CREATE);
+	append(&all.stored, "/stored", NULL, slice_str("s"), SOON);
+	append(&all.prod, "/prod", "p", slice_str("p"), SOON);
+	append(&all.absent, "/absent", NULL, slice_str("a"), SOON);
+	append(&all.unknown, "/unknown", NULL, slice_str("u"), SOON);
+	change(&all.del_id, IPC_DELETE, id, "/del-id");
+	change(&all.del_name, IPC_DELETE, NULL, "/del-name");
+	change(&all.close_id, IPC_CLOSE, id, "/close-id");
+	append(&all.big, "/big", "p", slice_of(all.noise, 200000), SOON);
+	other(&all.many, IPC_CREATE_MANY);
 	seen(IPC_CREATE_MANY, 1);
 	assert_int_equal(node_parked(n), 15);
-	uint64_t ids[3] = { node_seen(n, IPC_APPEND, 0)->request_id, node_seen(n, IPC_APPEND, 2)->request_id,
-			    node_seen(n, IPC_APPEND, 3)->request_id };
+	all.asked[0] = node_seen(n, IPC_APPEND, 0)->request_id;
+	all.asked[1] = node_seen(n, IPC_APPEND, 2)->request_id;
+	all.asked[2] = node_seen(n, IPC_APPEND, 3)->request_id;
+}
 
+static void check_asked(const struct node *n)
+{
+	assert_int_equal(n->n_resumed, 3);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(n->resumed[i].request_id, all.asked[i]);
+		assert_int_equal(n->resumed[i].wal_session, 8);
+		assert_int_equal(n->resumed[i].wal_seq, 44);
+	}
+}
+
+/* The changes, all behind Resume, in first order. */
+static void check_sent_again(struct node *n)
+{
+	static const struct {
+		enum ipc_type type;
+		const char *name;
+	} want[] = {
+		{ IPC_CREATE, "" }, { IPC_APPEND, "/prod" }, { IPC_APPEND, "/absent" }, { IPC_DELETE, "/del-id" },
+		{ IPC_CLOSE, "/close-id" }, { IPC_APPEND, "/big" }, { IPC_CREATE_MANY, "" }, { IPC_APPEND, "/fresh" },
+	};
+	size_t k = 0;
+	bool resumed = false;
+	for (size_t i = 0; i < n->n_seen; i++) {
+		const struct seen *s = &n->seen[i];
+		resumed = resumed || s->type == IPC_RESUME;
+		if (s->type == IPC_RESUME || s->type == IPC_GET || s->type == IPC_LIST || s->type == IPC_OFFSETS ||
+		    s->type == IPC_WAIT || s->type == IPC_READ)
+			continue;
+		assert_true(resumed && k < 8);
+		assert_int_equal(s->type, want[k].type);
+		assert_string_equal(s->name, want[k].name);
+		k++;
+	}
+	assert_int_equal(k, 8);
+	assert_int_equal(node_seen(n, IPC_APPEND, 1)->request_id, all.asked[1]);
+	assert_int_equal(node_seen(n, IPC_APPEND, 2)->payload_n, 200000);
+	assert_memory_equal(node_seen(n, IPC_APPEND, 2)->payload, all.noise, 200000);
+}
+
+static void check_answers(void)
+{
+	struct result *good[] = { &all.g, &all.l, &all.o, &all.wt, &all.rd, &all.cr, &all.many, &all.prod, &all.stored,
+				  &all.absent, &all.del_id, &all.close_id, &all.big };
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		finish(good[i]);
+		assert_int_equal(good[i]->kind, PICO_OK);
+	}
+	assert_int_equal(all.stored.number, 1000);
+	assert_int_equal(all.prod.number, 0);
+	assert_int_equal(all.absent.number, 1);
+	assert_int_equal(all.del_id.number, 1); /* what was found gone, we deleted */
+	finish(&all.unknown);
+	assert_int_equal(all.unknown.kind, PICO_DURABILITY);
+	finish(&all.del_name);
+	assert_int_equal(all.del_name.kind, PICO_DURABILITY);
+}
+
+static void test_restart(void **state)
+{
+	struct node *n = &w.place.node;
+	connect_again();
+	n->on_resume = on_resume;
+	hear_wal_position(n, 8, 44);
+	begin_all(n);
 	place_down(&w.place);
 	memset(n->hold, false, sizeof(n->hold));
 	place_run_ms(&w.place, 30);
-	append(&fresh, "/fresh", NULL, slice_str("f"), SOON);
+	append(&all.fresh, "/fresh", NULL, slice_str("f"), SOON);
 	assert_int_equal(n->n_seen, 0);
-	assert_int_equal(stored.n + prod.n + absent.n + g.n + wt.n, 0);
-
 	n->wal_session = 9;
 	n->wal_seq = 1;
 	place_up(&w.place, 101);
 	connect_again();
 	place_run_ms(&w.place, 30);
 	assert_int_equal(n->n_seen, 0); /* it recovers: calls wait */
+	assert_int_equal(all.stored.n + all.prod.n + all.absent.n + all.g.n + all.wt.n, 0);
 	peers_serve(w.place.peers);
-	finish(&fresh);
-
-	assert_int_equal(n->n_resumed, 3);
-	for (int i = 0; i < 3; i++) {
-		assert_int_equal(n->resumed[i].request_id, ids[i]);
-		assert_int_equal(n->resumed[i].wal_session, 8);
-		assert_int_equal(n->resumed[i].wal_seq, 44);
-	}
-	static const char *const order[] = { "", "/prod", "/absent", "/del-id", "/close-id", "/big", "", "/fresh" };
-	static const enum ipc_type types[] = { IPC_CREATE, IPC_APPEND, IPC_APPEND, IPC_DELETE, IPC_CLOSE, IPC_APPEND,
-					       IPC_CREATE_MANY, IPC_APPEND };
-	size_t k = 0, at_resume = 0;
-	for (size_t i = 0; i < n->n_seen; i++) {
-		struct seen *s = &n->seen[i];
-		if (s->type == IPC_RESUME)
-			at_resume = i;
-		if (s->type == IPC_RESUME || s->type == IPC_GET || s->type == IPC_LIST || s->type == IPC_OFFSETS ||
-		    s->type == IPC_WAIT || s->type == IPC_READ)
-			continue;
-		assert_true(i > at_resume && k < 8);
-		assert_int_equal(s->type, types[k]);
-		assert_string_equal(s->name, order[k]);
-		k++;
-	}
-	assert_int_equal(k, 8);
-	struct seen *s = node_seen(n, IPC_APPEND, 2);
-	assert_int_equal(s->payload_n, 200000);
-	assert_memory_equal(s->payload, big, 200000);
-	assert_int_equal(node_seen(n, IPC_APPEND, 1)->request_id, ids[1]);
-
-	struct result *good[] = { &g, &l, &o, &wt, &rd, &cr, &many, &prod, &stored, &absent, &del_id, &close_id, &big_r };
-	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-		finish(good[i]);
-		assert_int_equal(good[i]->kind, PICO_OK);
-	}
-	assert_int_equal(stored.number, 1000);
-	assert_int_equal(prod.number, 0);
-	assert_int_equal(absent.number, 1);
-	assert_int_equal(del_id.number, 1);     /* what was found gone, we deleted */
-	finish(&unknown);
-	assert_int_equal(unknown.kind, PICO_DURABILITY);
-	finish(&del_name);
-	assert_int_equal(del_name.kind, PICO_DURABILITY);
-	free(big);
+	finish(&all.fresh);
+	check_asked(n);
+	check_sent_again(n);
+	check_answers();
+	free(all.noise);
 }
 
 /* Killed again before Resume is answered: asked again, with the first position. */

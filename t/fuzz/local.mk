@@ -4,6 +4,7 @@ FUZZ_TARGETS =
 FUZZ_TARGETS += json
 FUZZ_TARGETS += record_batch
 FUZZ_TARGETS += http
+FUZZ_TARGETS += ipc
 FUZZ_TARGETS += storage_url
 FUZZ_LIBS_http = worker-http/libworkerhttp.a
 FUZZ_TARGETS += wal_object
