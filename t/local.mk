@@ -74,9 +74,11 @@ t_00_unit_meta_sqlite_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
 check_PROGRAMS += t/00-unit-meta-log
 t_00_unit_meta_log_SOURCES = t/unit/meta_log.c t/unit/meta_world.c t/unit/meta_world.h
 t_00_unit_meta_log_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
-check_PROGRAMS += t/40-worker-http
+check_PROGRAMS += t/40-worker-http t/40-worker-conn
 HTTP_WORLD = t/lib/http_world.c t/lib/http_world.h t/lib/scripted_node.c t/lib/scripted_node.h
 t_40_worker_http_SOURCES = t/40-worker-http.c $(HTTP_WORLD)
+t_40_worker_conn_SOURCES = t/40-worker-conn.c $(HTTP_WORLD)
+t_40_worker_conn_LDADD = worker-http/libworkerhttp.a $(STORAGED_LIBS) $(CMOCKA_LIBS)
 t_40_worker_http_LDADD = worker-http/libworkerhttp.a $(STORAGED_LIBS) $(CMOCKA_LIBS)
 
 check_PROGRAMS += t/10-kmsg-roundtrip
