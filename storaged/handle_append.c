@@ -78,6 +78,10 @@ static bool append_check(struct node *n, struct call *c, const Ipc__AppendReques
 			  n->config.max_message_size);
 	else if (r->producer != NULL && (r->producer->id[0] == '\0' || strlen(r->producer->id) > PRODUCER_ID_MAX))
 		call_fail(c, PICO_BAD_REQUEST, "a producer id has 1 to %d bytes", PRODUCER_ID_MAX);
+	else if (t->n_partitions > 1 && r->any_partition && (r->has_match_seq || r->has_stream_seq || r->producer != NULL))
+		call_fail(c, PICO_PARTITION_REQUIRED, "the stream has %u partitions: name one", t->n_partitions);
+	else if (t->n_partitions > 1 && r->close_after)
+		call_fail(c, PICO_BAD_REQUEST, "a stream of several partitions is closed by itself, without records");
 	else if (c->payload.n == 0 && !r->close_after && !r->check_only)
 		call_fail(c, PICO_BAD_REQUEST, "no records and no close");
 	else

@@ -200,6 +200,19 @@ static bool rests_on_unborn(const struct node *n, const Meta__Result__One *resul
 	return t != NULL && !node_topic_is_born(n, t);
 }
 
+/* Where the topic that is in the way ends, as far as that is one position. */
+static void conflict_position(const struct node *n, const Meta__Result__One *result, struct pico_error *e)
+{
+	if (e->kind != PICO_CONFLICT || result->topic_id.len != 16)
+		return;
+	const struct state_topic *t = state_topic_by_id(meta_state(n->meta), result->topic_id.data);
+	struct log *log = t != NULL && t->n_partitions == 1 ? node_log(n, t, 0) : NULL;
+	if (log == NULL)
+		return;
+	e->has_next_offset = true;
+	e->next_offset = log_confirm(log);
+}
+
 static void on_created(void *arg, const Meta__Result__One *result)
 {
 	struct op *op = arg;
@@ -213,6 +226,7 @@ static void on_created(void *arg, const Meta__Result__One *result)
 		create_done(op, &e, false);
 	} else if (result->error != PICO_OK) {
 		result_error(result, &e);
+		conflict_position(op->node, result, &e);
 		create_done(op, &e, false);
 	} else {
 		must(result->topic_id.len == sizeof(op->topic_id));
