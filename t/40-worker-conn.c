@@ -38,8 +38,9 @@ static void error_answer(struct seen *s, enum pico_error_kind kind)
 	give_error(s, &e);
 }
 
-/* A READ's answer with the first `n` bytes of the segment. */
-static void read_answer(struct seen *s, uint64_t from, uint64_t confirm, bool closed, uint32_t n)
+/* A READ's answer with n bytes of the segment; the batches in them end at `end`. */
+static void read_answer_at(struct seen *s, uint64_t from, uint64_t end, uint64_t confirm, bool closed, uint32_t offset,
+			   uint32_t n)
 {
 	struct node *node = &w.place.node;
 	struct call *c = s->call;
@@ -49,16 +50,23 @@ static void read_answer(struct seen *s, uint64_t from, uint64_t confirm, bool cl
 	t.content_type = "text/plain";
 	a.topic = &t;
 	a.from = from;
-	a.confirm = a.end = confirm;
+	a.confirm = confirm;
+	a.end = end;
 	a.closed = closed;
 	a.n_partitions = 1;
 	if (n > 0) {
 		c->n_pieces = 1;
 		c->pieces = must_calloc(1, sizeof(struct piece));
-		c->pieces[0] = (struct piece){ .segment = &node->segment, .pin = &node->pin, .length = n };
+		c->pieces[0] = (struct piece){ .segment = &node->segment, .pin = &node->pin, .offset = offset, .length = n };
 		pin_take(&node->pin);
 	}
 	give(s, &a.base);
+}
+
+/* With the first n bytes of the segment. */
+static void read_answer(struct seen *s, uint64_t from, uint64_t confirm, bool closed, uint32_t n)
+{
+	read_answer_at(s, from, confirm, confirm, closed, 0, n);
 }
 
 static void wait_answer(struct seen *s, bool ready)
@@ -447,7 +455,8 @@ static void poll_parked(struct client *c)
 	assert_memory_equal(m->log->topic->topic_id.data, "0123456789abcdef", 16);
 }
 
-static uint32_t store_one(const char *value, uint64_t base)
+/* One record as a batch, at that place of the segment. Its size. */
+static uint32_t store_at(const char *value, uint64_t base, uint32_t offset)
 {
 	struct record_batch_writer writer;
 	struct buf batch;
@@ -458,9 +467,14 @@ static uint32_t store_one(const char *value, uint64_t base)
 	record_batch_place(buf_head(&batch), base, 1);
 	record_batch_stamp(buf_head(&batch), buf_len(&batch), 99);
 	uint32_t n = (uint32_t)buf_len(&batch);
-	memcpy(w.place.node.segment.mem.base, buf_head(&batch), n);
+	memcpy(w.place.node.segment.mem.base + offset, buf_head(&batch), n);
 	buf_done(&batch);
 	return n;
+}
+
+static uint32_t store_one(const char *value, uint64_t base)
+{
+	return store_at(value, base, 0);
 }
 
 static void test_long_poll(void **state)
@@ -609,6 +623,55 @@ static void test_large_json(void **state)
 	world_close();
 }
 
+static char *text_of(char c, size_t n)
+{
+	char *text = must_calloc(1, n + 1);
+	memset(text, c, n);
+	return text;
+}
+
+/* Storaged gives the records one by one: the end is known when all were seen, the body comes in pieces meanwhile. */
+static void run_gather(size_t each, const char *query)
+{
+	struct client c;
+	uint32_t at[4] = { 0 };
+	world_open(small_buffer);
+	for (uint32_t i = 0; i < 3; i++) {
+		char *text = text_of((char)('a' + i), each);
+		at[i + 1] = at[i] + store_at(text, i, at[i]);
+		free(text);
+	}
+	client_open(&c, w.port);
+	client_say(&c, query);
+	for (int turn = 0; turn < 20000 && buf_len(&c.in) < 3 * each + 250; turn++) {
+		client_pull(&c);
+		uv_run(&w.place.loop, UV_RUN_ONCE);
+		if (parked() == NULL)
+			continue;
+		int64_t from = ((const Ipc__ReadRequest *)parked()->call->request)->from;
+		uint64_t i = from < 0 ? 0 : (uint64_t)from;
+		assert_in_range(i, 0, 2);
+		read_answer_at(parked(), i, i + 1, 3, false, at[i], at[i + 1] - at[i]);
+	}
+	client_wait(&c, 3 * each + 250);
+	const uint8_t *body = memmem(buf_head(&c.in), buf_len(&c.in), "\r\n\r\n", 4);
+	assert_non_null(body);
+	assert_int_equal(buf_head(&c.in) + buf_len(&c.in) - body - 4, 3 * each);
+	for (size_t i = 0; i < 3 * each; i++)
+		assert_int_equal(body[4 + i], 'a' + i / each);
+	buf_put_u8(&c.in, '\0');
+	assert_non_null(strstr((const char *)buf_head(&c.in), "Pico-Next-Seq: 3\r\nPico-Up-To-Date: true\r\n"));
+	client_close(&c);
+	world_close();
+}
+
+static void test_gather(void **state)
+{
+	run_gather(10, GET("/t?format=raw"));           /* all in the first piece */
+	run_gather(30000, GET("/t?format=raw&bytes=0")); /* the second or third does not fit it */
+	run_gather(300000, GET("/t?format=raw&bytes=0"));
+}
+
 /* The records go away between two pieces: the answer cannot be completed, so the connection ends without the rest. */
 static void test_records_vanish(void **state)
 {
@@ -701,7 +764,8 @@ int main(void)
 		cmocka_unit_test(test_body_limit), cmocka_unit_test(test_message_limit),
 		cmocka_unit_test(test_max_connections), cmocka_unit_test(test_timeouts), cmocka_unit_test(test_trickle),
 		cmocka_unit_test(test_long_poll), cmocka_unit_test(test_long_poll_ends), cmocka_unit_test(test_hang_up),
-		cmocka_unit_test(test_large_raw), cmocka_unit_test(test_large_json), cmocka_unit_test(test_records_vanish),
+		cmocka_unit_test(test_large_raw), cmocka_unit_test(test_large_json), cmocka_unit_test(test_gather),
+		cmocka_unit_test(test_records_vanish),
 		cmocka_unit_test(test_stalled_reader), cmocka_unit_test(test_drain),
 	};
 	return cmocka_run_group_tests_name("worker-conn", tests, NULL, NULL);

@@ -49,7 +49,7 @@ static void give_created(struct seen *s, bool created)
 	struct log l;
 	Ipc__CreateAnswer a = IPC__CREATE_ANSWER__INIT;
 	const Ipc__CreateRequest *m = (const Ipc__CreateRequest *)s->call->request;
-	a.topic = topic(&l, m->partitions, 0, 0);
+	a.topic = topic(&l, m->partitions > 0 ? m->partitions : 1, 0, 0);
 	a.topic->closed = m->closed;
 	a.topic->content_type = m->content_type;
 	a.created = created;
@@ -302,7 +302,7 @@ static void run_row(const struct row *row, uint16_t port)
 #define JSON(status, body) "HTTP/1.1 " status "\nContent-Type: application/json\n" STORE "Content-Length: #\n\n" body "\n"
 #define BAD(text) JSON("400 Bad Request", "{\"error\":\"bad_request\",\"message\":\"" text "\"}")
 #define LATER(name) JSON("501 Not Implemented", "{\"error\":\"not_supported\",\"message\":\"" name " is not supported yet\"}")
-#define CREATE_T "CREATE name='/t' content_type='application/octet-stream' partitions=1"
+#define CREATE_T "CREATE name='/t' content_type='application/octet-stream'"
 #define APPEND_T "APPEND log{ topic{ name='/t' } } any_partition=1 record_count=1"
 #define READ_T "READ log{ topic{ name='/t' } } from=-1 max_bytes=147456"
 
@@ -313,7 +313,7 @@ static void test_create(void **state)
 		  "HTTP/1.1 201 Created\nContent-Type: application/octet-stream\nPico-Start-Seq: 0\nPico-Next-Seq: 0\n"
 		  "Location: /t\n" STORE "Content-Length: 0\n\n" },
 		{ "PUT /t\nContent-Type: text/plain; charset=x\nPico-Closed: TRUE",
-		  "CREATE name='/t' content_type='text/plain; charset=x' partitions=1 closed=1", existed,
+		  "CREATE name='/t' content_type='text/plain; charset=x' closed=1", existed,
 		  "HTTP/1.1 200 OK\nContent-Type: text/plain; charset=x\nPico-Start-Seq: 0\nPico-Next-Seq: 0\n"
 		  "Pico-Closed: true\n" STORE "Content-Length: 0\n\n" },
 		{ "PUT /t\nPico-Partitions: 3\nPico-Closed: yes\nPico-Kafka-Topic: a.b",
@@ -321,7 +321,7 @@ static void test_create(void **state)
 		  created,
 		  "HTTP/1.1 201 Created\nContent-Type: application/octet-stream\nPico-Partitions: 3\nLocation: /t\n" STORE
 		  "Content-Length: 0\n\n" },
-		{ "PUT /a%20b/%2e?x=y", "CREATE name='/a%20b/%2e' content_type='application/octet-stream' partitions=1", created,
+		{ "PUT /a%20b/%2e?x=y", "CREATE name='/a%20b/%2e' content_type='application/octet-stream'", created,
 		  "HTTP/1.1 201 Created\nContent-Type: application/octet-stream\nPico-Start-Seq: 0\nPico-Next-Seq: 0\n"
 		  "Location: /a%20b/%2e\n" STORE "Content-Length: 0\n\n" },
 		{ "PUT /t", CREATE_T, type_conflict,
@@ -487,7 +487,8 @@ static void test_head_delete_list(void **state)
 		{ "HEAD /t?partition=1", "GET topic{ name='/t' }", got_three,
 		  EMPTY("200 OK", "Pico-Partition: 1\nPico-Start-Seq: 3\nPico-Next-Seq: 8\nContent-Type: text/plain\n"
 			"Pico-Partitions: 3\nPico-Kafka-Topic: t\n") },
-		{ "HEAD /t?partition=3", "GET topic{ name='/t' }", got_three, EMPTY("404 Not Found", "") },
+		{ "HEAD /t?partition=3", "GET topic{ name='/t' }", got_three,
+		  "HTTP/1.1 400 Bad Request\nContent-Type: application/json\n" STORE "Content-Length: 80\n\n" },
 		{ "HEAD /t", "GET topic{ name='/t' }", not_found, EMPTY("404 Not Found", "") },
 		{ "DELETE /t", "DELETE topic{ name='/t' }", deleted, "HTTP/1.1 204 No Content\n" STORE "\n" },
 		{ "DELETE /t", "DELETE topic{ name='/t' }", deleted_nothing, EMPTY("404 Not Found", "") },

@@ -68,14 +68,14 @@ void pico_create(struct request *r)
 {
 	Ipc__CreateRequest m = IPC__CREATE_REQUEST__INIT;
 	bool given;
-	uint64_t partitions = 1, most = r->server->conf->max_partitions;
+	uint64_t partitions = 0 /* not named: one, or as many as it has */, most = r->server->conf->max_partitions;
 	if (buf_len(&r->body) > 0) {
 		pico_bad_request(r, "PUT takes no body: append with POST");
 		return;
 	}
 	if (!pico_u64_field(r, "Pico-Partitions", "pico-partitions", &given, &partitions))
 		return;
-	if (partitions < 1 || partitions > most) {
+	if (given && (partitions < 1 || partitions > most)) {
 		pico_bad_request(r, "Pico-Partitions must be from 1 to %llu", (unsigned long long)most);
 		return;
 	}

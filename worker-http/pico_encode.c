@@ -60,31 +60,34 @@ static int walk_next(struct walk *w, uint64_t from, struct record *ret)
 	}
 }
 
-int encode_measure(const struct topics_pieces *pieces, uint64_t from, uint64_t batches_end,
-		   const struct encode_limits *limits, struct encode_range *ret_range)
+/* Does one more record of n bytes go over a limit? */
+static bool is_over(const struct encode_range *range, const struct encode_limits *limits, uint64_t n)
 {
-	struct encode_range range = { .end = batches_end > from ? batches_end : from };
+	return (limits->count > 0 && range->n_records == limits->count) ||
+		(range->n_records > 0 && range->bytes + n > limits->bytes);
+}
+
+int encode_measure(const struct topics_pieces *pieces, uint64_t batches_end, const struct encode_limits *limits,
+		   struct encode_range *range)
+{
 	struct record record;
 	struct walk w;
-	uint64_t bytes = 0;
 	int r;
 	walk_init(&w, pieces);
-	while ((r = walk_next(&w, from, &record)) == 1) {
+	while ((r = walk_next(&w, range->end, &record)) == 1) {
 		uint64_t n = record_bytes(&record);
-		if ((limits->count > 0 && range.n_records == limits->count) ||
-		    (range.n_records > 0 && bytes + n > limits->bytes)) {
-			range.end = record.offset;
+		range->full = is_over(range, limits, n);
+		range->end = record.offset + !range->full;
+		if (range->full)
 			break;
-		}
-		bytes += n;
-		range.n_records++;
-		range.value_bytes += record.value.n;
+		range->bytes += n;
+		range->n_records++;
+		range->value_bytes += record.value.n;
 	}
 	walk_done(&w);
-	if (r < 0)
-		return r;
-	*ret_range = range;
-	return 0;
+	if (r == 0 && batches_end > range->end)
+		range->end = batches_end;
+	return r < 0 ? r : 0;
 }
 
 /* ------------------------------------------------------------------ fields */
@@ -285,9 +288,9 @@ static bool put_record(struct encoder *e, const struct record *record, struct bu
 	return true;
 }
 
-void encoder_init(struct encoder *e, enum record_format format, uint64_t from, uint64_t end)
+void encoder_init(struct encoder *e, enum record_format format, uint64_t from)
 {
-	*e = (struct encoder){ .format = format, .offset = from, .end = end };
+	*e = (struct encoder){ .format = format, .offset = from, .end = from };
 }
 
 static int encode_records(struct encoder *e, struct walk *w, struct buf *out, size_t max)
@@ -314,7 +317,11 @@ int encoder_run(struct encoder *e, const struct topics_pieces *pieces, struct bu
 	walk_init(&w, pieces);
 	int r = encode_records(e, &w, out, max);
 	walk_done(&w);
-	if (r == 1 && e->format == FORMAT_JSON)
-		buf_put_str(out, e->any ? "]\n" : "[]\n");
 	return r < 0 ? r : out->failed ? -ENOBUFS : r;
+}
+
+void encoder_finish(const struct encoder *e, struct buf *out)
+{
+	if (e->format == FORMAT_JSON)
+		buf_put_str(out, e->any ? "]\n" : "[]\n");
 }

@@ -15,22 +15,24 @@ struct encode_limits {
 	uint64_t bytes;                 /* key, value and headers; one record is always taken */
 };
 
+/* The records that are shown; gathered over several reads. */
 struct encode_range {
-	uint64_t n_records;
-	uint64_t end;                   /* offset after the last one, or of all batches looked at */
+	uint64_t n_records, bytes;
 	uint64_t value_bytes;           /* a raw body's length */
+	uint64_t end;                   /* offset after the last one, or of all batches looked at */
+	bool full;                      /* a limit was reached */
 };
 
 /*
- * Which records from offset `from` on are shown. batches_end is the offset after the last batch in pieces.
+ * Adds the records from range->end on. batches_end is the offset after the last batch in pieces.
  * -EBADMSG broken, -ENOTSUP compressed.
  */
-int encode_measure(const struct topics_pieces *pieces, uint64_t from, uint64_t batches_end,
-		   const struct encode_limits *limits, struct encode_range *ret_range);
+int encode_measure(const struct topics_pieces *pieces, uint64_t batches_end, const struct encode_limits *limits,
+		   struct encode_range *range);
 
 struct encoder {
 	enum record_format format;
-	uint64_t end;                   /* stop before this offset */
+	uint64_t end;                   /* stop before this offset; may be moved on */
 	uint64_t offset;                /* the record to go on with */
 	bool any;                       /* one was begun already */
 	/* private: where in that record */
@@ -39,12 +41,13 @@ struct encoder {
 	bool binary;                    /* it is written as base64 */
 };
 
-void encoder_init(struct encoder *e, enum record_format format, uint64_t from, uint64_t end);
+void encoder_init(struct encoder *e, enum record_format format, uint64_t from);
 /*
- * Appends to out until it holds `max` bytes (a little more: the rest of a small field) or the records
- * in pieces are used up. 1: all up to `end` is out; 0: call again, with pieces that hold `offset`;
- * negative: broken.
+ * Appends to out until it holds `max` bytes (a little more: the rest of a small field) or the records up to `end`, or
+ * those in pieces, are out. 1: all up to `end` is out; 0: call again; negative: broken.
  */
 int encoder_run(struct encoder *e, const struct topics_pieces *pieces, struct buf *out, size_t max);
+/* What stands behind the last record. */
+void encoder_finish(const struct encoder *e, struct buf *out);
 
 #endif

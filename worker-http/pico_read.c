@@ -3,7 +3,8 @@
  * GET /name: records from a position, at once or by long poll.
  *
  *   READ -> nothing there and live -> WAIT -> READ ...
- *        -> the exact end is decided, the head goes out, a first piece is encoded
+ *        -> gather: the records are counted against the limits and encoded as long as they fit one piece; READ
+ *           again while there is more and no limit is reached. Then the end is known and the head goes out
  *        -> each time the socket has taken all: READ again from where the body stands, next piece
  *
  * The mapped records are given back before the callback returns. When they are gone at a later READ
@@ -22,6 +23,7 @@
 #define CURSOR_INTERVAL_MS 20000
 #define CURSOR_SPREAD 60
 #define RECORD_OVERHEAD 80              /* of a stored record alone in its batch */
+#define GATHER_MAX 32                   /* reads for one answer's end: storaged gives a cold log in small runs */
 
 struct read {
 	enum record_format format;
@@ -33,11 +35,16 @@ struct read {
 	bool has_cursor;
 	uint64_t cursor;                /* the client's */
 	uint64_t poll_until_ms;
-	bool polled;                    /* a wait has ended */
 
-	uint8_t topic_id[16];           /* from the first answer on */
-	uint64_t confirm;
+	/* From the answers of storaged. */
+	uint8_t topic_id[16];
+	char content_type[256];
+	uint32_t n_partitions;
+	uint64_t from, confirm;
+	bool closed;
+	struct encode_range range;
 	struct encoder encoder;
+	unsigned n_gathers;
 };
 
 /* ------------------------------------------------------------------ parameters */
@@ -152,7 +159,8 @@ static void fill_log(struct request *r, Ipc__LogRef *log, Ipc__TopicRef *topic)
 static uint32_t bytes_wanted(const struct read *read)
 {
 	uint64_t overhead = read->limits.count > 0 && read->limits.count < 1024 ? read->limits.count : 1024;
-	return (uint32_t)(read->limits.bytes + overhead * RECORD_OVERHEAD);
+	uint64_t left = read->limits.bytes > read->range.bytes ? read->limits.bytes - read->range.bytes : 0;
+	return (uint32_t)(left + overhead * RECORD_OVERHEAD);
 }
 
 static void call_read(struct request *r, struct position from, topics_cb *cb)
@@ -173,21 +181,20 @@ static void call_read(struct request *r, struct position from, topics_cb *cb)
 
 /* ------------------------------------------------------------------ headers of the answer */
 
-static bool is_up_to_date(const Ipc__ReadAnswer *a, uint64_t next)
+static bool is_up_to_date(const struct read *read)
 {
-	return next >= a->confirm;
+	return read->range.end >= read->confirm;
 }
 
 /* Of topic, partition, format, start, next and closed; never of the name: it may be another topic's tomorrow. */
-static void format_etag(const struct read *read, const Ipc__ReadAnswer *a, uint64_t next, char etag[160])
+static void format_etag(const struct read *read, char etag[160])
 {
 	static const char *const formats[] = { [FORMAT_JSON] = "json", [FORMAT_RAW] = "raw" };
 	char id[33] = "";
 	for (size_t i = 0; i < 16; i++)
 		snprintf(id + 2 * i, 3, "%02x", read->topic_id[i]);
-	bool closed = a->closed && is_up_to_date(a, next);
 	snprintf(etag, 160, "\"%s:%u:%s:%" PRIu64 ":%" PRIu64 "%s\"", id, read->partition, formats[read->format],
-		 a->from, next, closed ? ":c" : "");
+		 read->from, read->range.end, read->closed && is_up_to_date(read) ? ":c" : "");
 }
 
 static void put_cursor(struct request *r)
@@ -202,53 +209,56 @@ static void put_cursor(struct request *r)
 	answer_field_u64(r, "Pico-Cursor", interval);
 }
 
-static void position_fields(struct request *r, uint32_t n_partitions, uint64_t next, bool up_to_date, bool closed)
+static void position_fields(struct request *r)
 {
-	struct read *read = r->state;
-	answer_field_u64(r, "Pico-Next-Seq", next);
-	if (up_to_date)
+	const struct read *read = r->state;
+	answer_field_u64(r, "Pico-Next-Seq", read->range.end);
+	if (is_up_to_date(read))
 		answer_field(r, "Pico-Up-To-Date", "true");
-	if (closed && up_to_date)
+	if (is_up_to_date(read) && read->closed)
 		answer_field(r, "Pico-Closed", "true");
-	if (n_partitions > 1) {
-		answer_field_u64(r, "Pico-Partitions", n_partitions);
+	if (read->n_partitions > 1) {
+		answer_field_u64(r, "Pico-Partitions", read->n_partitions);
 		answer_field_u64(r, "Pico-Partition", read->partition);
 	}
 }
 
 /* Cache headers and conditional requests of a catch-up read. True when the answer is 304 (sent). */
-static bool answer_not_modified(struct request *r, const Ipc__ReadAnswer *a, uint64_t next)
+static bool answer_not_modified(struct request *r)
 {
+	const struct read *read = r->state;
 	char etag[160];
-	format_etag(r->state, a, next, etag);
+	format_etag(read, etag);
 	answer_field(r, "ETag", etag);
-	r->answer.cache_control = is_up_to_date(a, next) && !a->closed ? "no-cache" :
+	r->answer.cache_control = is_up_to_date(read) && !read->closed ? "no-cache" :
 		"public, max-age=60, stale-while-revalidate=300";
 	if (!etag_matches(request_field(r, "if-none-match"), slice_str(etag)))
 		return false;
+	buf_reset(&r->answer.body, 0);
 	answer_send_empty(r, 304);
 	return true;
 }
 
 /* ------------------------------------------------------------------ the body */
 
-static void produce(struct request *r);
+static const struct topics_pieces no_pieces;
 
-/* Encodes the next piece. */
-static void answer_piece(struct request *r, const struct topics_pieces *pieces)
+/* Adds what stands in pieces to the body, up to a piece. 0 or negative. */
+static int encode_more(struct request *r, const struct topics_pieces *pieces)
 {
-	static const struct topics_pieces none;
 	struct read *read = r->state;
-	uint64_t offset = read->encoder.offset;
-	uint32_t field = read->encoder.field;
-	size_t byte = read->encoder.byte;
-	buf_reset(&r->answer.body, 65536);
-	int done = encoder_run(&read->encoder, pieces != NULL ? pieces : &none, &r->answer.body, request_piece_max(r));
-	bool stuck = read->encoder.offset == offset && read->encoder.field == field && read->encoder.byte == byte;
-	if (done < 0 || (done == 0 && stuck))
-		answer_break(r);
-	else
-		answer_more(r, done == 1);
+	int done = encoder_run(&read->encoder, pieces != NULL ? pieces : &no_pieces, &r->answer.body,
+			       request_piece_max(r));
+	return done < 0 ? done : 0;
+}
+
+static void send_piece(struct request *r)
+{
+	struct read *read = r->state;
+	bool ended = read->encoder.offset >= read->range.end;
+	if (ended)
+		encoder_finish(&read->encoder, &r->answer.body);
+	answer_more(r, ended);
 }
 
 static void on_more(void *arg, const struct pico_error *error, const ProtobufCMessage *m,
@@ -256,12 +266,14 @@ static void on_more(void *arg, const struct pico_error *error, const ProtobufCMe
 {
 	struct request *r = arg;
 	r->call = NULL;
-	if (error->kind != PICO_OK)
-		answer_break(r);
-	else
-		answer_piece(r, pieces);
+	buf_reset(&r->answer.body, 65536);
+	bool good = error->kind == PICO_OK && encode_more(r, pieces) == 0 && buf_len(&r->answer.body) > 0;
 	if (pieces != NULL)
 		topics_pieces_release(pieces);
+	if (good)
+		send_piece(r);
+	else
+		answer_break(r);
 }
 
 static void produce(struct request *r)
@@ -270,49 +282,95 @@ static void produce(struct request *r)
 	call_read(r, (struct position){ .from = (int64_t)read->encoder.offset }, on_more);
 }
 
-static void answer_records(struct request *r, const Ipc__ReadAnswer *a, struct topics_pieces *pieces)
+static void answer_gathered(struct request *r)
 {
-	static const struct topics_pieces none;
 	struct read *read = r->state;
-	struct encode_range range;
-	int fault = encode_measure(pieces != NULL ? pieces : &none, a->from, a->end, &read->limits, &range);
-	if (fault != 0) {
-		if (fault == -ENOTSUP)
-			pico_not_supported(r, "reading compressed batches");
-		else
-			answer_error(r, 500, "internal", "a stored batch cannot be read", NULL);
-		return;
-	}
-	position_fields(r, a->n_partitions, range.end, is_up_to_date(a, range.end), a->closed);
+	position_fields(r);
 	if (read->live)
 		put_cursor(r);
-	else if (answer_not_modified(r, a, range.end))
+	else if (answer_not_modified(r))
 		return;
-	encoder_init(&read->encoder, read->format, a->from, range.end);
-	r->produce = produce;
 	bool raw = read->format == FORMAT_RAW;
-	answer_field(r, "Content-Type", raw ? a->topic->content_type : "application/json");
-	answer_begin_stream(r, 200, raw, range.value_bytes);
-	answer_piece(r, pieces);
+	read->encoder.end = read->range.end;
+	r->produce = produce;
+	answer_field(r, "Content-Type", raw ? read->content_type : "application/json");
+	answer_begin_stream(r, 200, raw, read->range.value_bytes);
+	send_piece(r);
+}
+
+/* ------------------------------------------------------------------ gathering */
+
+static void answer_unreadable(struct request *r, int fault)
+{
+	buf_reset(&r->answer.body, 0);
+	if (fault == -ENOTSUP)
+		pico_not_supported(r, "reading compressed batches");
+	else
+		answer_error(r, 500, "internal", "a stored batch cannot be read", NULL);
+}
+
+/* Counts and encodes what this answer brought. 0 or negative. */
+static int gather(struct request *r, const Ipc__ReadAnswer *a, const struct topics_pieces *pieces)
+{
+	struct read *read = r->state;
+	bool fits = read->encoder.offset >= read->range.end;
+	read->confirm = a->confirm;
+	read->closed = a->closed;
+	int fault = encode_measure(pieces != NULL ? pieces : &no_pieces, a->end, &read->limits, &read->range);
+	if (fault < 0 || !fits)
+		return fault;
+	read->encoder.end = read->range.end;
+	fault = encode_more(r, pieces);
+	if (buf_len(&r->answer.body) < request_piece_max(r))
+		read->encoder.offset = read->range.end; /* offsets without records at the end, if any */
+	return fault;
+}
+
+static void on_gather(void *arg, const struct pico_error *error, const ProtobufCMessage *m,
+		      struct topics_pieces *pieces);
+
+static void gather_or_answer(struct request *r, const Ipc__ReadAnswer *a, const struct topics_pieces *pieces)
+{
+	struct read *read = r->state;
+	uint64_t before = read->range.end;
+	int fault = gather(r, a, pieces);
+	bool more = !read->range.full && read->range.end > before && !is_up_to_date(read) &&
+		++read->n_gathers < GATHER_MAX &&
+		(read->limits.count == 0 || read->range.n_records < read->limits.count) &&
+		read->range.bytes < read->limits.bytes;
+	if (fault != 0)
+		answer_unreadable(r, fault);
+	else if (more)
+		call_read(r, (struct position){ .from = (int64_t)read->range.end }, on_gather);
+	else
+		answer_gathered(r);
+}
+
+/* What was gathered before an error is a good answer. */
+static void on_gather(void *arg, const struct pico_error *error, const ProtobufCMessage *m,
+		      struct topics_pieces *pieces)
+{
+	struct request *r = arg;
+	r->call = NULL;
+	if (error->kind == PICO_OK)
+		gather_or_answer(r, (const Ipc__ReadAnswer *)m, pieces);
+	else
+		answer_gathered(r);
+	if (pieces != NULL)
+		topics_pieces_release(pieces);
 }
 
 /* ------------------------------------------------------------------ long poll */
 
-static void answer_no_news(struct request *r, uint32_t n_partitions, uint64_t next, bool closed)
+static void answer_no_news(struct request *r)
 {
-	position_fields(r, n_partitions, next, true, closed);
+	position_fields(r);
 	put_cursor(r);
 	answer_send_empty(r, 204);
 }
 
 static void on_read(void *arg, const struct pico_error *error, const ProtobufCMessage *m,
 		    struct topics_pieces *pieces);
-
-static void poll_over(struct request *r)
-{
-	struct read *read = r->state;
-	answer_no_news(r, 1, read->confirm, false);
-}
 
 static void on_waited(void *arg, const struct pico_error *error, const ProtobufCMessage *m,
 		      struct topics_pieces *pieces)
@@ -321,13 +379,12 @@ static void on_waited(void *arg, const struct pico_error *error, const ProtobufC
 	struct read *read = r->state;
 	r->call = NULL;
 	r->on_drain = NULL;
-	read->polled = true;
 	bool ready = error->kind == PICO_OK && ((const Ipc__WaitAnswer *)m)->ready;
 	bool late = env_now_ms(r->server->env) >= read->poll_until_ms;
 	if (ready)
 		call_read(r, read->position, on_read);
 	else if (error->kind == PICO_OK || (late && error->kind == PICO_UNAVAILABLE))
-		poll_over(r);
+		answer_no_news(r);
 	else
 		pico_answer_error(r, error);
 }
@@ -337,7 +394,7 @@ static void on_drain(struct request *r)
 {
 	topics_abandon(r->call);
 	r->call = NULL;
-	poll_over(r);
+	answer_no_news(r);
 }
 
 static void call_wait(struct request *r)
@@ -356,15 +413,26 @@ static void call_wait(struct request *r)
 }
 
 /* Caught up: wait, unless nothing can come or the time is over. */
-static void wait_or_answer(struct request *r, const Ipc__ReadAnswer *a)
+static void wait_or_answer(struct request *r)
 {
 	struct read *read = r->state;
-	read->confirm = a->confirm;
-	read->position = (struct position){ .from = (int64_t)a->from };
-	if (a->closed || r->server->draining || env_now_ms(r->server->env) >= read->poll_until_ms)
-		answer_no_news(r, a->n_partitions, a->confirm, a->closed);
+	read->position = (struct position){ .from = (int64_t)read->from };
+	if (read->closed || r->server->draining || env_now_ms(r->server->env) >= read->poll_until_ms)
+		answer_no_news(r);
 	else
 		call_wait(r);
+}
+
+static void keep_answer(struct read *read, const Ipc__ReadAnswer *a)
+{
+	if (a->topic->topic_id.len == sizeof(read->topic_id))
+		memcpy(read->topic_id, a->topic->topic_id.data, sizeof(read->topic_id));
+	snprintf(read->content_type, sizeof(read->content_type), "%s", a->topic->content_type);
+	read->n_partitions = a->n_partitions;
+	read->from = read->range.end = a->from;
+	read->confirm = a->confirm;
+	read->closed = a->closed;
+	encoder_init(&read->encoder, read->format, a->from);
 }
 
 static void on_read(void *arg, const struct pico_error *error, const ProtobufCMessage *m,
@@ -378,12 +446,11 @@ static void on_read(void *arg, const struct pico_error *error, const ProtobufCMe
 		pico_answer_error(r, error);
 		return;
 	}
-	if (a->topic->topic_id.len == sizeof(read->topic_id))
-		memcpy(read->topic_id, a->topic->topic_id.data, sizeof(read->topic_id));
+	keep_answer(read, a);
 	if (read->live && a->from >= a->confirm)
-		wait_or_answer(r, a);
+		wait_or_answer(r);
 	else
-		answer_records(r, a, pieces);
+		gather_or_answer(r, a, pieces);
 	if (pieces != NULL)
 		topics_pieces_release(pieces);
 }

@@ -55,7 +55,7 @@ void pico_topic_json(struct buf *out, const Ipc__Topic *t)
 static void answer_head(struct request *r, const Ipc__Topic *t, bool given, uint32_t partition)
 {
 	if (given && partition >= t->n_partitions) {
-		pico_not_found(r);
+		pico_bad_request(r, "the stream has %zu partitions, counted from 0", t->n_partitions);
 		return;
 	}
 	if (given && t->n_partitions > 1) {

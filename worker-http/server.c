@@ -249,6 +249,7 @@ void server_close(struct server *s)
 	s->on_drained = NULL;
 	while (s->conns != NULL)
 		conn_close(s->conns);
+	env_timer_stop(s->env, &s->trim);
 	for (unsigned i = 0; i < s->n_listeners; i++)
 		uv_close((uv_handle_t *)&s->listener[i].poll, NULL);
 	uv_close((uv_handle_t *)&s->accept_pause, NULL);

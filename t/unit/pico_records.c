@@ -41,13 +41,15 @@ static struct buf encoded(struct slice batches, size_t cut, enum record_format f
 	int r;
 	buf_init(&all, BOUND);
 	buf_init(&part, BOUND);
-	encoder_init(&e, format, from, end);
+	encoder_init(&e, format, from);
+	e.end = end;
 	do {
 		buf_reset(&part, BOUND);
 		r = encoder_run(&e, &pieces, &part, max);
 		assert_true(r >= 0);
 		buf_put_slice(&all, buf_slice(&part));
 	} while (r == 0);
+	encoder_finish(&e, &all);
 	buf_done(&part);
 	return all;
 }
@@ -226,11 +228,19 @@ static void test_measure(void **state)
 	struct topics_pieces pieces = { .piece = slices, .n_pieces = 2 };
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct encode_limits limits = { rows[i].count, rows[i].bytes };
-		struct encode_range range;
-		assert_int_equal(encode_measure(&pieces, rows[i].from, 6, &limits, &range), 0);
+		struct encode_range range = { .end = rows[i].from }, two = range;
+		assert_int_equal(encode_measure(&pieces, 6, &limits, &range), 0);
 		assert_int_equal(range.n_records, rows[i].n);
 		assert_int_equal(range.end, rows[i].end);
 		assert_int_equal(range.value_bytes, rows[i].values);
+		/* The same over two reads. */
+		struct topics_pieces first = { .piece = slices, .n_pieces = 1 }, second = { .piece = slices + 1, .n_pieces = 1 };
+		assert_int_equal(encode_measure(&first, rows[i].from < 3 ? 3 : rows[i].from, &limits, &two), 0);
+		if (!two.full)
+			assert_int_equal(encode_measure(&second, 6, &limits, &two), 0);
+		assert_int_equal(two.n_records, rows[i].n);
+		assert_int_equal(two.end, rows[i].end);
+		assert_int_equal(two.value_bytes, rows[i].values);
 	}
 	buf_done(&a);
 	buf_done(&b);
@@ -242,8 +252,9 @@ static void test_empty(void **state)
 	struct encoder e;
 	struct buf out;
 	buf_init(&out, BOUND);
-	encoder_init(&e, FORMAT_JSON, 9, 9);
+	encoder_init(&e, FORMAT_JSON, 9);
 	assert_int_equal(encoder_run(&e, &none, &out, 100), 1);
+	encoder_finish(&e, &out);
 	assert_true(slice_is(buf_slice(&out), "[]\n"));
 	buf_done(&out);
 }
