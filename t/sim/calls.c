@@ -247,16 +247,16 @@ static void note_answer(struct hist_op *op, const struct sim_call *c)
 		op->base = a->from;
 		op->next = a->end;
 		op->closed = a->closed;
-		op->up_to_date = a->end == a->confirm;
+		op->confirm = a->confirm;
 	} else if (c->call.row->type == IPC_WAIT) {
 		const Ipc__WaitAnswer *a = (const Ipc__WaitAnswer *)c->answer;
 		op->ready = a->ready;
-		op->next = a->confirm;
+		op->next = op->confirm = a->confirm;
 		op->closed = a->closed;
 	} else if (c->call.row->type == IPC_OFFSETS) {
 		const Ipc__OffsetsAnswer *a = (const Ipc__OffsetsAnswer *)c->answer;
 		op->base = a->start;
-		op->next = a->confirm;
+		op->next = op->confirm = a->confirm;
 		op->closed = a->closed;
 	}
 }

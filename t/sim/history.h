@@ -43,11 +43,12 @@ struct hist_op {
 	bool has_match, has_stream_seq, closes, check_only;
 	uint64_t match, stream_seq;
 	/* answers */
-	bool duplicate, closed, base_known, ready, created, up_to_date;
+	bool duplicate, closed, base_known, ready, created;
 	uint64_t base, next;            /* append; read: from and end; wait, offsets: next is confirm */
 	int64_t timestamp;
 	bool has_next;                  /* an error that names the tail */
 	uint64_t known_epoch, expected; /* FENCED; SEQUENCE_GAP */
+	uint64_t confirm;               /* read, wait, offsets */
 	uint64_t from;                  /* read, wait: asked for */
 	size_t first_record, n_seen;    /* read: in records[] */
 };

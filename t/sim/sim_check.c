@@ -258,19 +258,92 @@ static bool check_reads(struct judge *j)
 	return true;
 }
 
+/* ------------------------------------------------- 12: stamps, stream sequences */
+
+static bool check_stamps(struct judge *j, uint32_t index)
+{
+	const struct hist_log *log = &j->h->logs[index];
+	const struct hist_record *r = &j->h->records[log->first_record];
+	for (size_t i = 1; i < log->n_records; i++)
+		if (r[i].timestamp < r[i - 1].timestamp)
+			return fault(j, 12, "log %u offset %" PRIu64 ": the stamp runs backwards", index, r[i].offset);
+	return true;
+}
+
+/* In the order of the final log the stream sequences of all values that had one advance. */
+static bool check_stream(struct judge *j, uint32_t index, const struct hist_op **of_value)
+{
+	const struct hist_log *log = &j->h->logs[index];
+	const struct hist_op *last = NULL;
+	for (size_t i = 0; i < log->n_records; i++) {
+		const struct hist_op *op = of_value[j->h->records[log->first_record + i].value];
+		if (op == NULL || op == last || !op->has_stream_seq)
+			continue;
+		if (last != NULL && op->stream_seq <= last->stream_seq)
+			return fault(j, 12, "log %u: the stream sequence of value %u does not advance", index, op->value);
+		last = op;
+	}
+	return true;
+}
+
+static bool check_told_stamp(struct judge *j, const struct hist_op *op)
+{
+	if (op->kind != HIST_APPEND || op->outcome != HIST_OK || op->duplicate || !op->base_known ||
+	    !is_final(j, op->log) || op->timestamp == 0)
+		return true;
+	const struct hist_log *log = &j->h->logs[op->log];
+	if (op->base >= log->start && op->base < log->confirm &&
+	    j->h->records[log->first_record + (op->base - log->start)].timestamp != op->timestamp)
+		return fault(j, 12, "value %u was told another stamp than it has", op->value);
+	return true;
+}
+
+static bool check_stamps_and_streams(struct judge *j)
+{
+	const struct history *h = j->h;
+	const struct hist_op **of_value = must_calloc(h->n_values, sizeof(*of_value));
+	bool good = true;
+	for (size_t i = 0; i < h->n_ops; i++)
+		if (h->ops[i].kind == HIST_APPEND && h->ops[i].value != HIST_NONE)
+			of_value[h->ops[i].value] = &h->ops[i];
+	for (uint32_t i = 0; i < h->n_logs && good; i++)
+		good = !h->logs[i].read_back || (check_stamps(j, i) && check_stream(j, i, of_value));
+	for (size_t i = 0; i < h->n_ops && good; i++)
+		good = check_told_stamp(j, &h->ops[i]);
+	free(of_value);
+	return good;
+}
+
 /* ------------------------------------------------------- 5: high watermark */
+
+/* A wait that ends because its topic is gone shows no watermark. */
+static bool is_gone(const struct hist_op *op)
+{
+	return op->kind == HIST_WAIT && op->ready && !op->closed && op->confirm <= op->from;
+}
 
 /* What an answer says about the high watermark: at least so much is durable. */
 static bool watermark_of(const struct hist_op *op, uint64_t *ret_confirm)
 {
-	if (op->log == HIST_NONE || op->answered_ns == 0)
+	if (op->log == HIST_NONE || op->answered_ns == 0 || is_gone(op))
 		return false;
 	bool append = op->kind == HIST_APPEND && op->outcome == HIST_OK && !op->check_only && !op->duplicate;
 	bool shown = (op->kind == HIST_OFFSETS || op->kind == HIST_READ || op->kind == HIST_WAIT) &&
 		     op->outcome == HIST_OK;
 	bool named = op->outcome == HIST_REFUSED && op->has_next;
-	*ret_confirm = op->next;
+	*ret_confirm = shown ? op->confirm : op->next;
 	return append || shown || named;
+}
+
+/* An answer that says "closed" says that nothing follows. */
+static bool check_closed_answer(struct judge *j, const struct hist_op *op)
+{
+	bool shown = op->kind == HIST_OFFSETS || op->kind == HIST_READ || (op->kind == HIST_WAIT && op->ready);
+	if (!shown || !op->closed || op->outcome != HIST_OK || !is_final(j, op->log))
+		return true;
+	if (!j->h->logs[op->log].closed || j->h->logs[op->log].confirm != op->confirm)
+		return fault(j, 9, "log %u was shown closed at %" PRIu64 ", and goes on", op->log, op->confirm);
+	return true;
 }
 
 /* Every answer that shows the watermark, on the same start of the node or a newer one, must show at least
@@ -281,10 +354,12 @@ static bool check_watermark_of(struct judge *j, uint32_t number)
 	uint64_t confirm, older;
 	if (!watermark_of(op, &confirm))
 		return true;
+	if (!check_closed_answer(j, op))
+		return false;
 	if (is_final(j, op->log) && confirm > j->h->logs[op->log].confirm)
 		return fault(j, 5, "log %u: an answer rests on offset %" PRIu64 ", the log ends at %" PRIu64, op->log,
 			     confirm, j->h->logs[op->log].confirm);
-	if (op->kind == HIST_READ || op->kind == HIST_WAIT || op->has_next || op->kind == HIST_APPEND)
+	if (op->has_next || op->kind == HIST_APPEND)
 		return true;
 	for (size_t i = 0; i < j->h->n_ops; i++) {
 		const struct hist_op *b = &j->h->ops[i];
@@ -532,6 +607,8 @@ static bool check_wal(struct judge *j)
 
 static bool check_wait(struct judge *j, const struct hist_op *w)
 {
+	if (is_gone(w) && is_final(j, w->log))
+		return fault(j, 11, "log %u: a wait at %" PRIu64 " was ended for nothing", w->log, w->from);
 	for (size_t i = 0; i < j->h->n_ops; i++) {
 		const struct hist_op *op = &j->h->ops[i];
 		if (op->log != w->log || op->proc != w->proc || op->kind != HIST_APPEND || op->outcome != HIST_OK ||
@@ -563,7 +640,8 @@ bool sim_check(const struct history *h, struct sim_fault_found *ret_found)
 	for (uint32_t i = 0; i < h->n_values; i++)
 		j.values[i].log = j.values[i].found_log = HIST_NONE;
 	bool good = check_values(&j) && check_order(&j) && check_reads(&j) && check_watermarks(&j) &&
-		    check_producers(&j) && check_closes(&j) && check_wal(&j) && check_waits(&j);
+		    check_producers(&j) && check_closes(&j) && check_wal(&j) && check_waits(&j) &&
+		    check_stamps_and_streams(&j);
 	for (size_t i = 0; i < h->n_ops && good; i++)
 		good = h->ops[i].kind != HIST_APPEND || check_answer(&j, &h->ops[i]);
 	for (uint32_t i = 0; i < h->n_topics && good; i++)

@@ -172,7 +172,7 @@ static struct hist_op *read_of(struct history *h, uint64_t at, uint64_t from, ui
 	op->from = op->base = from;
 	op->first_record = h->n_records;
 	op->n_seen = 2;
-	op->next = from + 2;
+	op->next = op->confirm = from + 2;
 	record(h, from, value, 0);
 	record(h, from + 1, value, 1);
 	return op;
@@ -221,7 +221,7 @@ static void test_5_watermark(void **state)
 	h = begin();
 	append(&h, 0, 1, 0);
 	append(&h, 1, 2, 2);
-	call(&h, HIST_OFFSETS, 3)->next = 2;
+	call(&h, HIST_OFFSETS, 3)->confirm = 2;
 	FINAL(&h, 0, 1);
 	expect(&h, 5);
 
@@ -346,12 +346,59 @@ static void test_10_wal(void **state)
 	}
 }
 
+static void test_12_stamps(void **state)
+{
+	struct history h = begin();
+	append(&h, 0, 1, 0);
+	FINAL(&h, 0);
+	h.records[1].timestamp = -5;
+	expect(&h, 12);
+
+	h = begin();
+	append(&h, 0, 1, 0);
+	append(&h, 1, 2, 2)->timestamp = 77;
+	FINAL(&h, 0, 1);
+	expect(&h, 12);
+
+	for (uint64_t seq = 4; seq <= 6; seq++) {
+		h = begin();
+		struct hist_op *op = append(&h, 0, 1, 0);
+		op->has_stream_seq = true;
+		op->stream_seq = 5;
+		op = append(&h, 1, 2, 2);
+		op->has_stream_seq = true;
+		op->stream_seq = seq;
+		FINAL(&h, 0, 1);
+		expect(&h, seq == 6 ? 0 : 12);
+	}
+}
+
+static void test_9_shown_closed(void **state)
+{
+	struct history h = begin();
+	append(&h, 0, 1, 0);
+	struct hist_op *op = read_of(&h, 2, 0, 0);
+	op->closed = true;
+	append(&h, 1, 1, 2)->outcome = HIST_UNKNOWN;
+	FINAL(&h, 0, 1);
+	h.logs[0].closed = true;
+	expect(&h, 9);
+}
+
 static void test_11_wakeups(void **state)
 {
 	struct history h = begin();
 	struct hist_op *w = call(&h, HIST_WAIT, 1);
 	w->answered_ns = 20 * S;
 	append(&h, 0, 2, 0);
+	FINAL(&h, 0);
+	expect(&h, 11);
+
+	h = begin();
+	append(&h, 0, 1, 0);
+	w = call(&h, HIST_WAIT, 2);
+	w->from = w->confirm = 2;
+	w->ready = true;
 	FINAL(&h, 0);
 	expect(&h, 11);
 }
@@ -362,7 +409,8 @@ int main(void)
 		cmocka_unit_test(test_good), cmocka_unit_test(test_1_values), cmocka_unit_test(test_2_order),
 		cmocka_unit_test(test_3_presence), cmocka_unit_test(test_4_6_reads), cmocka_unit_test(test_5_watermark),
 		cmocka_unit_test(test_5_7_producers), cmocka_unit_test(test_9_ends), cmocka_unit_test(test_10_wal),
-		cmocka_unit_test(test_11_wakeups),
+		cmocka_unit_test(test_11_wakeups), cmocka_unit_test(test_12_stamps),
+		cmocka_unit_test(test_9_shown_closed),
 	};
 	return cmocka_run_group_tests_name("sim_check", tests, NULL, NULL);
 }
