@@ -127,7 +127,7 @@ static bool read_log(struct run *r, struct sim_node *n, const struct run_topic *
 	} while (step.next < step.confirm && !r->failed);
 	struct hist_log *log = &r->history.logs[index];
 	if (final)
-		*log = (struct hist_log){ .topic = log->topic, .read_back = true, .closed = step.closed, .start = 0,
+		*log = (struct hist_log){ .topic = log->topic, .partition = partition, .read_back = true, .closed = step.closed, .start = 0,
 					  .confirm = step.confirm, .first_record = first,
 					  .n_records = r->history.n_records - first };
 	return true;

@@ -42,17 +42,17 @@ uint32_t history_op(struct history *h, enum hist_kind kind)
 	return (uint32_t)h->n_ops - 1;
 }
 
-uint32_t history_log(struct history *h, uint32_t topic)
+uint32_t history_log(struct history *h, uint32_t topic, uint32_t partition)
 {
 	struct hist_log *log = ADD(h, logs, n_logs, logs_room);
 	log->topic = topic;
+	log->partition = partition;
 	return (uint32_t)h->n_logs - 1;
 }
 
 uint32_t history_topic(struct history *h)
 {
-	struct hist_topic *t = ADD(h, topics, n_topics, topics_room);
-	t->value = HIST_NONE;
+	(void)ADD(h, topics, n_topics, topics_room);
 	return (uint32_t)h->n_topics - 1;
 }
 

@@ -61,7 +61,7 @@ struct hist_record {
 };
 
 struct hist_log {
-	uint32_t topic;
+	uint32_t topic, partition;
 	bool read_back;                 /* the end was read: records are the whole log */
 	bool closed;
 	uint64_t start, confirm;
@@ -70,8 +70,7 @@ struct hist_log {
 
 struct hist_topic {
 	bool exists;                    /* listed at the end */
-	bool initial;                   /* created with records: value */
-	uint32_t value;
+	bool initial;                   /* only ever created with first records */
 };
 
 enum hist_wal_kind { WAL_OPEN, WAL_DATA, WAL_SEAL, WAL_BROKEN };
@@ -99,7 +98,7 @@ struct history {
 void history_done(struct history *h);
 /* Returned indexes stay; pointers move with the next of their kind. */
 uint32_t history_op(struct history *h, enum hist_kind kind);
-uint32_t history_log(struct history *h, uint32_t topic);
+uint32_t history_log(struct history *h, uint32_t topic, uint32_t partition);
 uint32_t history_topic(struct history *h);
 void history_record(struct history *h, const struct hist_record *r);
 void history_wal(struct history *h, uint64_t session, uint64_t seq, enum hist_wal_kind kind);

@@ -154,9 +154,9 @@ static pid_t start_child(struct slot *s, const struct options *o)
 	if (pid != 0)
 		return pid;
 	if (o->quiet && freopen("/dev/null", "w", stderr) == NULL)
-		_exit(1);
+		exit(1);
 	run_range(s, o);
-	_exit(0);
+	exit(0);
 }
 
 /* A child is gone. True when its range goes on in a new one. */

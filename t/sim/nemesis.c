@@ -18,6 +18,8 @@ static void thaw(void *arg)
 	if (p->node->proc->state == SIM_PAUSED) {
 		if (p->node != p->run->nodes)
 			p->run->sim.faults[SIM_ZOMBIE]++;
+		if (sim_inject(&p->run->sim, SIM_SLEEP, 30))    /* the machine slept: only its clock shows it */
+			p->node->proc->boot_offset_ns += sim_between(&p->run->sim, 1, 30) * 3600 * SIM_S;
 		sim_trace(&p->run->sim, "thaw", p->node->proc->id, 0);
 		sim_resume(p->node->proc);
 	}
@@ -137,7 +139,9 @@ static void strike(void *arg)
 
 void nemesis_begin(struct run *r)
 {
+	static const unsigned scales[] = { 1, 1, 1, 3, 8, 20 };
 	r->nemesis = true;
+	r->sim.fault_scale = scales[sim_below(&r->sim, 6)];
 	sim_after(&r->sim, sim_between(&r->sim, SIM_S, 4 * SIM_S), NULL, "nemesis", strike, NULL, r);
 }
 

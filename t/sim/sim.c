@@ -71,7 +71,7 @@ bool sim_chance(struct sim *s, unsigned per_mille)
 
 bool sim_inject(struct sim *s, enum sim_fault fault, unsigned per_mille)
 {
-	if (!sim_chance(s, per_mille) || !s->faulty)
+	if (!sim_chance(s, per_mille * s->fault_scale) || !s->faulty)
 		return false;
 	s->faults[fault]++;
 	return true;
@@ -335,7 +335,7 @@ bool sim_io_step(struct sim_proc *p)
 
 void sim_init(struct sim *s, uint64_t seed)
 {
-	*s = (struct sim){ .hash = 0xcbf29ce484222325 ^ seed, .now_ns = SIM_S };
+	*s = (struct sim){ .hash = 0xcbf29ce484222325 ^ seed, .now_ns = SIM_S, .fault_scale = 1 };
 	sim_rand_seed(&s->rand, seed);
 }
 

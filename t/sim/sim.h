@@ -47,6 +47,7 @@
 	X(KILL_AT_IO, "process: killed at an I/O step")                                  \
 	X(PAUSE, "process: paused")                                                      \
 	X(ZOMBIE, "process: thawed beside its successor")                                \
+	X(SLEEP, "process: thawed after hours")                                          \
 	X(CLOCK_STEP, "clock: stepped")                                                  \
 	X(STOP, "process: stopped in order")                                             \
 	X(CANCEL, "call: cancelled by its worker")                                       \
@@ -91,6 +92,7 @@ struct sim {
 	unsigned n_procs;
 	uint64_t faults[SIM_FAULT_N];
 	bool faulty;                    /* injections are on */
+	unsigned fault_scale;           /* chances of injections are multiplied by it */
 	uint64_t steps;                 /* I/O steps so far */
 	uint64_t crash_at_step;         /* the process that makes this step dies; 0: never */
 	uint64_t fail_from_step;        /* every operation from this step on fails until `faulty` ends; 0: never */

@@ -356,6 +356,9 @@ static bool check_watermark_of(struct judge *j, uint32_t number)
 		return true;
 	if (!check_closed_answer(j, op))
 		return false;
+	if (confirm == 0 && op->topic != HIST_NONE && j->h->topics[op->topic].initial && op->kind != HIST_APPEND &&
+	    op->outcome == HIST_OK && j->h->logs[op->log].partition == 0)
+		return fault(j, 5, "log %u was shown before its first records", op->log);
 	if (is_final(j, op->log) && confirm > j->h->logs[op->log].confirm)
 		return fault(j, 5, "log %u: an answer rests on offset %" PRIu64 ", the log ends at %" PRIu64, op->log,
 			     confirm, j->h->logs[op->log].confirm);
@@ -567,6 +570,12 @@ static bool check_topic(struct judge *j, uint32_t topic)
 	}
 	if (created && !deleted && !j->h->topics[topic].exists)
 		return fault(j, 3, "topic %u was created and is lost", topic);
+	for (uint32_t i = 0; i < j->h->n_logs; i++) {
+		const struct hist_log *log = &j->h->logs[i];
+		if (log->topic == topic && log->read_back && log->partition == 0 && log->confirm == 0 &&
+		    j->h->topics[topic].initial)
+			return fault(j, 3, "topic %u was created with first records and has none", topic);
+	}
 	if (gone && j->h->topics[topic].exists)
 		return fault(j, 9, "topic %u was deleted and is there", topic);
 	return true;

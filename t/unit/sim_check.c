@@ -75,7 +75,7 @@ static struct history begin(void)
 {
 	struct history h = { 0 };
 	history_topic(&h);
-	history_log(&h, 0);
+	history_log(&h, 0, 0);
 	return h;
 }
 
@@ -164,6 +164,18 @@ static void test_3_presence(void **state)
 	h = begin();
 	call(&h, HIST_CREATE, 1);
 	expect(&h, 3);
+
+	h = begin();
+	h.topics[0].initial = true;
+	final_log(&h, NULL, 0);
+	expect(&h, 3);
+
+	h = begin();
+	h.topics[0].initial = true;
+	append(&h, 0, 3, 0);
+	call(&h, HIST_OFFSETS, 1);
+	FINAL(&h, 0);
+	expect(&h, 5);
 }
 
 static struct hist_op *read_of(struct history *h, uint64_t at, uint64_t from, uint32_t value)
