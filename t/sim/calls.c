@@ -327,6 +327,14 @@ bool calls_are_open(const struct sim_node *n)
 	return false;
 }
 
+bool calls_wait(const struct sim_node *n)
+{
+	for (const struct sim_call *c = n->calls; c != NULL; c = c->next)
+		if (c->delivered && c->call.row->type == IPC_WAIT)
+			return true;
+	return false;
+}
+
 /* The worker does not want it any more: its client hung up. */
 static void cancel(void *arg)
 {

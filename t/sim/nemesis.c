@@ -41,11 +41,12 @@ static struct pause *pause_new(struct run *r, struct sim_node *n)
 	return p;
 }
 
-/* Frozen, and mostly a new start beside it before it thaws. */
+/* Frozen, and mostly a new start beside it before it thaws: long before, or while that one still recovers. */
 static void freeze(struct run *r, struct sim_node *n)
 {
 	struct sim *s = &r->sim;
-	uint64_t length = sim_chance(s, 500) ? sim_below(s, 3 * SIM_S) : sim_below(s, 30 * SIM_S);
+	uint64_t kind = sim_below(s, 10);
+	uint64_t length = kind < 4 ? sim_below(s, 80 * SIM_MS) : kind < 7 ? sim_below(s, 3 * SIM_S) : sim_below(s, 30 * SIM_S);
 	s->faults[SIM_PAUSE]++;
 	sim_pause(n->proc);
 	sim_trace(s, "freeze", n->proc->id, length);
@@ -92,6 +93,8 @@ static void stop_turn(void *arg)
 	struct sim_node *n = arg;
 	n->stopping = true;
 	node_stop(n->node, on_stopped, n);
+	if (n->proc->state != SIM_DEAD && calls_wait(n))
+		run_fault(n->run, "a stop left a wait parked");
 }
 
 void nemesis_stop(struct sim_node *n)
@@ -118,7 +121,7 @@ static void strike(void *arg)
 	uint64_t what = sim_below(s, 100);
 	if (n->node == NULL || n->proc->state != SIM_RUNNING || n->stopping)
 		return;
-	if (what < 30) {
+	if (what < 27) {
 		s->faults[SIM_KILL]++;
 		sim_kill(n->proc, "killed");
 	} else if (what < 45) {
@@ -130,9 +133,9 @@ static void strike(void *arg)
 		sim_after(s, sim_between(s, 50 * SIM_MS, 4 * SIM_S), NULL, "database", database_back, NULL, r);
 	} else if (what < 85) {
 		step_clock(n->proc);
-	} else if (what < 92) {
+	} else if (what < 91) {
 		nemesis_stop(n);
-	} else if (what < 96) {
+	} else {
 		node_begin(r);          /* a second start beside a live one */
 	}
 }

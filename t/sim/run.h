@@ -186,6 +186,7 @@ struct sim_call *call_send(struct client *c, struct sim_node *n, enum ipc_type t
 			   struct slice payload, uint64_t timeout_ms, uint32_t hist, call_result_fn *on_result);
 /* Whether a call that the node took is not answered. */
 bool calls_are_open(const struct sim_node *n);
+bool calls_wait(const struct sim_node *n);  /* a wait is not */
 /* The node died: its calls are lost. */
 void calls_lost(struct sim_node *n);
 void held_forget(struct sim_node *n);
