@@ -243,6 +243,18 @@ static void end_windows(uint64_t now)
 	}
 }
 
+static uint64_t now_ms(void)
+{
+	return state.now_ms != NULL ? state.now_ms() : monotonic_ms();
+}
+
+void log_tick(void)
+{
+	pthread_mutex_lock(&state.lock);
+	end_windows(now_ms());
+	pthread_mutex_unlock(&state.lock);
+}
+
 void log_write(enum log_level level, const char *fmt, ...)
 {
 	char text[LINE_MAX_BYTES];
@@ -251,7 +263,7 @@ void log_write(enum log_level level, const char *fmt, ...)
 	int saved = errno;
 	pthread_mutex_lock(&state.lock);
 	if (level <= state.level) {
-		uint64_t now = state.now_ms != NULL ? state.now_ms() : monotonic_ms();
+		uint64_t now = now_ms();
 		vsnprintf(text, sizeof(text), fmt, ap);
 		end_windows(now);
 		struct repeat *r = find_repeat(fmt, now);

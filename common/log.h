@@ -21,7 +21,9 @@ void log_set_level(enum log_level level);
 int log_level_parse(const char *word, enum log_level *ret_level);
 
 void log_write(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Prints what was counted and not said yet: at the end, and every 10 s by whoever has a timer. */
+/* Says what was counted in the 10 s that are over; from a timer, so that the last repeats are not kept silent. */
+void log_tick(void);
+/* Says everything that was counted: before the process ends. */
 void log_flush(void);
 /* Milliseconds for the windows above, in tests; NULL: CLOCK_MONOTONIC. */
 void log_set_clock(uint64_t (*now_ms)(void));

@@ -171,6 +171,7 @@ static void on_tick(uv_timer_t *handle)
 	const char *reason;
 	bool ready = node_is_ready(s->node, &reason);
 	uint64_t waited = env_now_ms(s->env) - s->started_ms;
+	log_tick();
 	control_send(CHILD_CONTROL_FD, &(struct control_msg){ .type = CONTROL_PROGRESS, .a = ++s->progress });
 	if (!s->serving && waited > s->child.conf.start_timeout_ms)
 		child_fatal(75, "not serving after --start-timeout-ms %llu: %s",

@@ -19,7 +19,7 @@
 void life_begin(struct supervisor *s)
 {
 	s->phase = PHASE_STARTING;
-	s->deadline_ms = now_ms() + s->conf.start_timeout_ms;
+	s->deadline_ms = now_ms() + s->conf.start_timeout_ms + START_SLACK_MS;
 	notify("STATUS=starting");
 }
 
@@ -65,7 +65,7 @@ static void to_workers(struct supervisor *s, uint64_t now)
 	s->stop_ms = now;
 	s->deadline_ms = now + STOP_WORKERS_MS;
 	listeners_close_tcp(&s->listeners);
-	processes_send(s, true, CONTROL_DRAIN, STOP_WORKERS_MS);
+	processes_send(s, true, CONTROL_DRAIN, STOP_WORKERS_MS - STOP_SLACK_MS);
 }
 
 static void to_storaged(struct supervisor *s, uint64_t now)
@@ -73,7 +73,7 @@ static void to_storaged(struct supervisor *s, uint64_t now)
 	uint64_t end = s->stop_ms + STOP_BOUND_MS;
 	s->phase = PHASE_STORAGED;
 	s->deadline_ms = end > now ? end : now;
-	processes_send(s, false, CONTROL_DRAIN, s->deadline_ms - now);
+	processes_send(s, false, CONTROL_DRAIN, s->deadline_ms - now > STOP_SLACK_MS ? s->deadline_ms - now - STOP_SLACK_MS : 0);
 }
 
 void life_stop(struct supervisor *s, int exit_code)

@@ -18,7 +18,7 @@
 #include "common/must.h"
 #include "supervisor/notify.h"
 
-#define LOG_FLUSH_MS 10000
+#define LOG_TICK_MS 10000
 #define KEPT_DESCRIPTORS 256    /* of a worker, not for connections */
 
 /* What a careless parent left open is no child's business. */
@@ -73,7 +73,7 @@ static int open_all(struct supervisor *s)
 
 static int poll_timeout(const struct supervisor *s, uint64_t now)
 {
-	uint64_t next = now + LOG_FLUSH_MS, start = processes_next_start(s);
+	uint64_t next = now + LOG_TICK_MS, start = processes_next_start(s);
 	if (s->deadline_ms != 0 && s->deadline_ms < next)
 		next = s->deadline_ms;
 	if (start < next)
@@ -88,8 +88,7 @@ static void turn(struct supervisor *s)
 	for (unsigned i = 0; i < s->n_processes; i++)
 		fds[1 + i] = (struct pollfd){ .fd = s->process[i].control, .events = POLLIN };
 	int n = poll(fds, 1 + s->n_processes, poll_timeout(s, now_ms()));
-	if (n == 0)
-		log_flush();
+	log_tick();
 	for (unsigned i = 0; i < s->n_processes && n > 0; i++) {
 		if (fds[1 + i].revents != 0 && s->process[i].control == fds[1 + i].fd)
 			process_on_control(s, i);

@@ -16,6 +16,9 @@
 
 #define STOP_BOUND_MS 1000      /* a stop takes the drain pause and this */
 #define STOP_WORKERS_MS 700     /* of it, for the workers */
+#define STOP_SLACK_MS 100       /* a child is told less, so that it can end by itself before it is killed */
+
+#define START_SLACK_MS 1500     /* storaged gives up first and knows why */
 
 enum phase {
 	PHASE_STARTING,         /* not every child has been ready once */

@@ -121,7 +121,7 @@ def start_timeout():
     began = time.monotonic()
     refused(75, r"--start-timeout-ms: storaged is not ready after 300 ms, leaving$", "--start-timeout-ms=300",
             do={"storaged": "silent"}, left=True)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 4  # storaged itself is given time to say why
 
 
 @test("a child that only stumbles at the start is tried again")

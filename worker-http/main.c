@@ -21,8 +21,10 @@ struct worker {
 	struct topics *topics;
 	struct server server;
 	uv_poll_t control;
-	uv_timer_t drain_timer;
+	uv_timer_t drain_timer, log_timer;
 };
+
+#define LOG_TICK_MS 10000
 
 static void say(uint16_t type)
 {
@@ -119,6 +121,11 @@ static void start_listeners(struct worker *w)
 	}
 }
 
+static void on_log_tick(uv_timer_t *t)
+{
+	log_tick();
+}
+
 static void start_control(struct worker *w)
 {
 	must(uv_poll_init(&w->loop, &w->control, CHILD_CONTROL_FD) == 0);
@@ -126,6 +133,8 @@ static void start_control(struct worker *w)
 	must(uv_poll_start(&w->control, UV_READABLE, on_control) == 0);
 	must(uv_timer_init(&w->loop, &w->drain_timer) == 0);
 	w->drain_timer.data = w;
+	must(uv_timer_init(&w->loop, &w->log_timer) == 0);
+	must(uv_timer_start(&w->log_timer, on_log_tick, LOG_TICK_MS, LOG_TICK_MS) == 0);
 }
 
 int main(int argc, char **argv)

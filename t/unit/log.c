@@ -126,6 +126,24 @@ static void test_repeats(void **state)
 	assert_int_equal(n_lines(s), 2);
 }
 
+static void test_tick(void **state)
+{
+	log_open("t", LOG_INFO, false);
+	capture();
+	for (int i = 0; i < 7; i++)
+		log_info("tick %d", i);
+	clock_ms += 9999;
+	log_tick();
+	assert_int_equal(n_lines(release()), 5);
+	clock_ms += 1;
+	capture();
+	log_tick();
+	log_tick();
+	const char *s = release();
+	assert_non_null(strstr(s, "and 2 more like this in 10 s: tick 6\n"));
+	assert_int_equal(n_lines(s), 1);
+}
+
 static void test_flush(void **state)
 {
 	log_open("t", LOG_INFO, false);
@@ -143,7 +161,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_text), cmocka_unit_test(test_json), cmocka_unit_test(test_long_line_is_cut),
-		cmocka_unit_test(test_repeats), cmocka_unit_test(test_flush),
+		cmocka_unit_test(test_repeats), cmocka_unit_test(test_tick), cmocka_unit_test(test_flush),
 	};
 	log_set_clock(test_clock);
 	return cmocka_run_group_tests_name("log", tests, NULL, NULL);
