@@ -67,6 +67,10 @@ check_PROGRAMS += t/00-unit-meta-state
 t_00_unit_meta_state_SOURCES = t/unit/meta_state.c t/unit/meta_fixture.c t/unit/meta_fixture.h
 t_00_unit_meta_state_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
 
+check_PROGRAMS += t/00-unit-meta-snapshot
+t_00_unit_meta_snapshot_SOURCES = t/unit/meta_snapshot.c t/unit/meta_fixture.c t/unit/meta_fixture.h
+t_00_unit_meta_snapshot_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
+
 check_PROGRAMS += t/00-unit-meta-sqlite
 t_00_unit_meta_sqlite_SOURCES = t/unit/meta_sqlite.c
 t_00_unit_meta_sqlite_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)

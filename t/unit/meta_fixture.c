@@ -168,6 +168,19 @@ uint32_t fixture_create(struct fixture *f, const struct create_args *a)
 	return fixture_run(f, &c);
 }
 
+void fixture_taken(struct fixture *f)
+{
+	struct create_args taken = {
+		.name = "/taken/name", .type = "text/plain; charset=utf-8", .ttl = 60, .closed = true, .schema = "s",
+		.validate = true, .config = { "k", "v" }, .id = 'T',
+	};
+	fixture_register(f, 2, 'n');
+	struct create_args first = taken;
+	first.n_owners = 1;
+	first.owner[0] = 1;
+	must(fixture_create(f, &first) == PICO_OK && f->one.created);
+}
+
 uint32_t fixture_create_name(struct fixture *f, const char *name)
 {
 	struct create_args a = { .name = name };

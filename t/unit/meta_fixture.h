@@ -51,6 +51,8 @@ struct create_args {
 	size_t id_len;                  /* 0: 16 */
 };
 uint32_t fixture_create(struct fixture *f, const struct create_args *a);
+/* Topic /taken/name with one of every setting: see its body; node 2 registers, too. */
+void fixture_taken(struct fixture *f);
 uint32_t fixture_create_name(struct fixture *f, const char *name);
 uint32_t fixture_create_number(struct fixture *f, int i);
 uint32_t fixture_close(struct fixture *f, const uint8_t id[16], uint32_t partition, bool begin);

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Snapshots in slices against the state they were begun at, what a load refuses, and the formats against
+ * golden files, written and read.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/must.h"
+#include "storaged/meta/cluster.h"
+#include "storaged/meta/state.h"
+#include "t/unit/meta_fixture.h"
+
+static void assert_same_topic(const struct state_topic *a, const struct state_topic *b)
+{
+	assert_non_null(b);
+	assert_memory_equal(a->id, b->id, 16);
+	assert_string_equal(a->name, b->name);
+	assert_string_equal(a->content_type, b->content_type);
+	assert_string_equal(a->kafka_topic == NULL ? "" : a->kafka_topic, b->kafka_topic == NULL ? "" : b->kafka_topic);
+	assert_string_equal(a->schema_name == NULL ? "" : a->schema_name, b->schema_name == NULL ? "" : b->schema_name);
+	assert_true(a->settings_version == b->settings_version && a->created_ms == b->created_ms &&
+		    a->ttl_seconds == b->ttl_seconds && a->expires_at_ms == b->expires_at_ms &&
+		    a->changed_idx == b->changed_idx && a->closed == b->closed && a->closing == b->closing &&
+		    a->initial == b->initial && a->created_closed == b->created_closed &&
+		    a->schema_validate == b->schema_validate && a->n_config == b->n_config &&
+		    a->n_partitions == b->n_partitions);
+	for (uint16_t i = 0; i < a->n_config; i++) {
+		assert_string_equal(a->config[i].name, b->config[i].name);
+		assert_string_equal(a->config[i].value, b->config[i].value);
+	}
+	for (uint32_t i = 0; i < a->n_partitions; i++)
+		assert_true(a->partition[i].log_id == b->partition[i].log_id &&
+			    a->partition[i].owner == b->partition[i].owner &&
+			    a->partition[i].epoch == b->partition[i].epoch &&
+			    a->partition[i].start == b->partition[i].start &&
+			    a->partition[i].closed == b->partition[i].closed);
+}
+
+static void assert_same_state(const struct state *a, const struct state *b)
+{
+	assert_int_equal(state_idx(a), state_idx(b));
+	assert_true(state_chain(a) == state_chain(b));
+	assert_int_equal(state_clock_ms(a), state_clock_ms(b));
+	assert_int_equal(state_format(a), state_format(b));
+	assert_memory_equal(state_cluster_uuid(a), state_cluster_uuid(b), 16);
+	assert_int_equal(state_n_topics(a), state_n_topics(b));
+	const struct state_topic *t = state_topic_next(a, slice_of("", 0));
+	for (; t != NULL; t = state_topic_next(a, slice_str(t->name)))
+		assert_same_topic(t, state_topic_by_name(b, slice_str(t->name)));
+	for (uint32_t node = 0; node < 5; node++) {
+		uint64_t x = 0, y = 0;
+		Meta__Result *p = NULL, *q = NULL;
+		const struct state_session *s = state_session_next(a, node, 0), *r = state_session_next(b, node, 0);
+		for (; s != NULL && r != NULL; s = state_session_next(a, node, s->session),
+					       r = state_session_next(b, node, r->session)) {
+			assert_true(s->session == r->session && s->state == r->state && s->watermark == r->watermark &&
+				    s->recoverer == r->recoverer && s->cut == r->cut && s->recovered_ms == r->recovered_ms);
+			assert_int_equal(state_last_proposal(a, node, s->session, &x, &p),
+					 state_last_proposal(b, node, s->session, &y, &q));
+			assert_int_equal(x, y);
+			assert_int_equal(p == NULL, q == NULL);
+			if (p != NULL) {
+				assert_int_equal(p->n_one, q->n_one);
+				meta__result__free_unpacked(p, NULL);
+				meta__result__free_unpacked(q, NULL);
+			}
+			p = q = NULL;
+		}
+		assert_true(s == NULL && r == NULL);
+	}
+}
+
+static void test_snapshot_whole(void **arg)
+{
+	struct fixture f;
+	fixture_new(&f);
+	fixture_taken(&f);
+	fixture_register(&f, 1, 'z');
+	f.session = 2;
+	f.proposal = 1;
+	fixture_recovered(&f, 1, 1, 17);
+	for (int i = 0; i < 50; i++)
+		fixture_create_number(&f, i);
+	struct create_args c = { .name = "/exp", .expires = 99, .partitions = 5, .initial = true };
+	fixture_create(&f, &c);
+	fixture_close(&f, f.topic_id, 3, false);
+	struct kept k = { 0 };
+	state_snapshot_begin(f.s, 0, kept_add, &k);
+	while (state_snapshot_step(f.s, 7))
+		;
+	state_snapshot_end(f.s);
+	struct state *loaded = kept_load(&k, state_idx(f.s));
+	assert_non_null(loaded);
+	assert_same_state(f.s, loaded);
+	/* Both go on alike: log ids, placement. */
+	uint32_t before = f.proposal;
+	fixture_create_name(&f, "/next");
+	struct state *original = f.s;
+	f.s = loaded;
+	f.proposal = before;
+	f.id--;
+	fixture_create_name(&f, "/next");
+	assert_same_state(original, loaded);
+	f.s = original;
+	state_free(loaded);
+	kept_done(&k);
+	fixture_done(&f);
+}
+
+/* A snapshot is of the moment it was begun, whatever commands come between its slices. */
+static void test_snapshot_slices(void **arg)
+{
+	for (unsigned seed = 1; seed <= 40; seed++) {
+		struct fixture f;
+		fixture_new(&f);
+		unsigned r = seed;
+		struct kept base = { 0 }, all = { 0 };
+		for (int i = 0; i < 40; i++)
+			fixture_random_row(&f, &r);
+		uint64_t base_idx = state_idx(f.s);
+		state_snapshot_begin(f.s, 0, kept_add, &base);
+		while (state_snapshot_step(f.s, 1000))
+			;
+		state_snapshot_end(f.s);
+		state_covered(f.s, base_idx);
+		for (int i = 0; i < 40; i++) {
+			fixture_random_row(&f, &r);
+			if (i % 8 == 0)
+				fixture_close_some(&f, 6);
+		}
+		/* What the state is now, taken at once. */
+		state_snapshot_begin(f.s, 0, kept_add, &all);
+		while (state_snapshot_step(f.s, 1000))
+			;
+		state_snapshot_end(f.s);
+		uint64_t idx = state_idx(f.s);
+		struct state *now = kept_load(&all, idx);
+		/* The same in slices between commands, as changes to base. */
+		state_snapshot_begin(f.s, base_idx, kept_add, &base);
+		do {
+			for (unsigned i = 0; i <= r % 4; i++)
+				fixture_random_row(&f, &r);
+			fixture_close_some(&f, r % 3);
+		} while (state_snapshot_step(f.s, 1 + r % 3));
+		state_snapshot_end(f.s);
+		struct state *then = kept_load(&base, idx);
+		assert_non_null(then);
+		assert_same_state(now, then);
+		state_free(now);
+		state_free(then);
+		kept_done(&base);
+		kept_done(&all);
+		fixture_done(&f);
+	}
+}
+
+/* The topic behind the last one to encode is dropped while the cursor stands at it. */
+static void test_snapshot_cursor_dropped(void **arg)
+{
+	struct fixture f;
+	fixture_new(&f);
+	fixture_create_name(&f, "/a");
+	fixture_create_name(&f, "/b");
+	uint8_t b[16];
+	memcpy(b, f.topic_id, 16);
+	struct kept k = { 0 };
+	uint64_t idx = state_idx(f.s);
+	state_snapshot_begin(f.s, 0, kept_add, &k);
+	assert_true(state_snapshot_step(f.s, 1));
+	fixture_create_name(&f, "/new");
+	uint8_t new[16];
+	memcpy(new, f.topic_id, 16);
+	assert_int_equal(fixture_delete(&f, b), PICO_OK);
+	assert_int_equal(fixture_delete(&f, new), PICO_OK);
+	assert_false(state_snapshot_step(f.s, 1));
+	state_snapshot_end(f.s);
+	struct state *s = kept_load(&k, idx);
+	assert_non_null(s);
+	assert_int_equal(state_n_topics(s), 2);
+	assert_memory_equal(state_topic_by_name(s, slice_str("/b"))->id, b, 16);
+	state_free(s);
+	kept_done(&k);
+	fixture_done(&f);
+}
+
+static void test_load_refuses(void **arg)
+{
+	struct fixture f;
+	fixture_new(&f);
+	fixture_create_name(&f, "/a");
+	struct kept k = { 0 };
+	state_snapshot_begin(f.s, 0, kept_add, &k);
+	while (state_snapshot_step(f.s, 10))
+		;
+	state_snapshot_end(f.s);
+	uint64_t idx = state_idx(f.s);
+	struct state *s = kept_load(&k, idx);
+	assert_non_null(s);
+	state_free(s);
+	assert_null(kept_load(&k, idx - 1));                    /* an entity from the future */
+	for (size_t i = 0; i < k.n; i++) {                      /* each one broken */
+		struct sql_entity whole = k.e[i];
+		k.e[i].payload.n--;
+		if (kept_load(&k, idx) != NULL)
+			fail_msg("%.*s cut was loaded", (int)whole.key.n, (const char *)whole.key.p);
+		k.e[i] = whole;
+	}
+	struct sql_entity other = { .key = slice_str("other/1"), .idx = 1, .payload = slice_str("x") };
+	kept_add(&k, &other);                                   /* a kind only a newer release knows */
+	assert_null(kept_load(&k, idx));
+	kept_done(&k);
+	fixture_done(&f);
+}
+
+/* ---------------------------------------------------------------- formats */
+
+static void check_golden(const char *name, const void *bytes, size_t n)
+{
+	char path[512];
+	const char *src = getenv("PICO_SRC");
+	snprintf(path, sizeof(path), "%s/t/golden/%s", src == NULL ? "." : src, name);
+	if (getenv("PICO_WRITE_GOLDEN") != NULL) {
+		FILE *out = fopen(path, "wb");
+		must(out != NULL && fwrite(bytes, 1, n, out) == n && fclose(out) == 0);
+	}
+	uint8_t golden[4096];
+	FILE *in = fopen(path, "rb");
+	if (in == NULL)
+		fail_msg("%s is missing", path);
+	size_t got = fread(golden, 1, sizeof(golden), in);
+	fclose(in);
+	assert_int_equal(got, n);
+	assert_memory_equal(golden, bytes, n);
+}
+
+static void test_golden(void **arg)
+{
+	struct fixture f;
+	fixture_empty(&f);
+	f.now_ms = 1700000000000;
+	fixture_init_cluster(&f, 7, 16);
+	fixture_register(&f, 1, 'a');
+	f.session = 1;
+	struct create_args c = {
+		.name = "/orders/eu", .type = "text/plain", .partitions = 2, .ttl = 60, .schema = "s", .validate = true,
+		.config = { "retention.ms", "1000" }, .initial = true, .id = 'T',
+	};
+	fixture_create(&f, &c);
+	check_golden("meta_row.bin", f.payload, f.payload_len);
+	struct kept k = { 0 };
+	state_snapshot_begin(f.s, 0, kept_add, &k);
+	while (state_snapshot_step(f.s, 10))
+		;
+	state_snapshot_end(f.s);
+	bool found = false;
+	for (size_t i = 0; i < k.n; i++) {
+		if (!slice_is(k.e[i].key, "topic/54545454545454545454545454545454"))
+			continue;
+		check_golden("meta_entity_topic.bin", k.e[i].payload.p, k.e[i].payload.n);
+		found = true;
+	}
+	assert_true(found);
+	kept_done(&k);
+	fixture_done(&f);
+	uint8_t uuid[16], object[64];
+	memset(uuid, 7, sizeof(uuid));
+	size_t n = cluster_object_encode(uuid, object);
+	check_golden("cluster.bin", object, n);
+}
+
+static struct slice read_golden(const char *name, uint8_t *bytes, size_t size)
+{
+	char path[512];
+	const char *src = getenv("PICO_SRC");
+	snprintf(path, sizeof(path), "%s/t/golden/%s", src == NULL ? "." : src, name);
+	FILE *in = fopen(path, "rb");
+	if (in == NULL)
+		fail_msg("%s is missing", path);
+	size_t n = fread(bytes, 1, size, in);
+	fclose(in);
+	return slice_of(bytes, n);
+}
+
+static void check_golden_topic(const struct state_topic *t)
+{
+	assert_non_null(t);
+	assert_memory_equal(t->id, "TTTTTTTTTTTTTTTT", 16);
+	assert_string_equal(t->name, "/orders/eu");
+	assert_string_equal(t->kafka_topic, "orders.eu");
+	assert_string_equal(t->content_type, "text/plain");
+	assert_string_equal(t->schema_name, "s");
+	assert_string_equal(t->config[0].name, "retention.ms");
+	assert_string_equal(t->config[0].value, "1000");
+	assert_int_equal(t->created_ms, 1700000000000);
+	assert_true(t->n_config == 1 && t->ttl_seconds == 60 && t->expires_at_ms == 0 && t->settings_version == 1);
+	assert_true(t->schema_validate && t->initial && !t->closed && !t->closing && !t->created_closed);
+	assert_true(t->n_partitions == 2 && t->partition[0].log_id == 1 && t->partition[1].log_id == 2);
+	assert_true(t->partition[0].owner == 1 && t->partition[0].epoch == 0 && t->partition[0].start == 0 &&
+		    !t->partition[0].closed);
+}
+
+/* What an older release wrote is read by this one. */
+static void test_golden_read(void **arg)
+{
+	uint8_t bytes[4096];
+	struct fixture f;
+	fixture_new(&f);
+	struct sql_row row = {
+		.idx = state_idx(f.s) + 1, .node = 1, .session = 1, .proposal = 1,
+		.payload = read_golden("meta_row.bin", bytes, sizeof(bytes)),
+	};
+	Meta__Result *results;
+	assert_int_equal(state_apply(f.s, &row, &results), 0);
+	meta__result__free_unpacked(results, NULL);
+	check_golden_topic(state_topic_by_name(f.s, slice_str("/orders/eu")));
+	struct kept k = { 0 };
+	state_snapshot_begin(f.s, 0, kept_add, &k);     /* without the topic: not a step is made */
+	state_snapshot_end(f.s);
+	struct sql_entity e = {
+		.key = slice_str("topic/54545454545454545454545454545454"), .idx = 2,
+		.payload = read_golden("meta_entity_topic.bin", bytes, sizeof(bytes)),
+	};
+	kept_add(&k, &e);
+	struct state *s = kept_load(&k, state_idx(f.s));
+	assert_non_null(s);
+	check_golden_topic(state_topic_by_name(s, slice_str("/orders/eu")));
+	state_free(s);
+	kept_done(&k);
+	fixture_done(&f);
+	Meta__ClusterObject *o;
+	struct slice object = read_golden("cluster.bin", bytes, sizeof(bytes));
+	o = meta__cluster_object__unpack(NULL, object.n, object.p);
+	assert_non_null(o);
+	assert_true(o->format == 1 && o->uuid.len == 16 && o->uuid.data[0] == 7 && o->uuid.data[15] == 7);
+	meta__cluster_object__free_unpacked(o, NULL);
+}
+
+/* The chain of an empty payload after 0 is SHA-256 of 8 zero bytes; "abc" after 1 likewise, by another program. */
+static void test_chain(void **arg)
+{
+	assert_true(state_chain_next(0, slice_of("", 0)) == UINT64_C(0xaf5570f5a1810b7a));
+	assert_true(state_chain_next(1, slice_str("abc")) != state_chain_next(2, slice_str("abc")));
+	assert_true(state_chain_next(1, slice_str("abc")) == UINT64_C(0xe98bc483cc6af9cc));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_snapshot_whole), cmocka_unit_test(test_snapshot_slices),
+		cmocka_unit_test(test_snapshot_cursor_dropped), cmocka_unit_test(test_load_refuses),
+		cmocka_unit_test(test_golden), cmocka_unit_test(test_golden_read),
+		cmocka_unit_test(test_chain),
+	};
+	return cmocka_run_group_tests_name("meta_snapshot", tests, NULL, NULL);
+}
