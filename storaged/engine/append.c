@@ -17,6 +17,8 @@
 #include "common/record_batch.h"
 #include "proto/frame.pb-c.h"
 
+#define ANSWERS_A_TURN 256u             /* a loop turn stays short, however many frames an object held */
+
 /* -------------------------------------------------------------------- lists */
 
 static void list_link(struct engine_append **list, struct engine_append *a)
@@ -114,6 +116,19 @@ static void append_fail(struct engine_append *a, enum pico_error_kind kind, cons
 	append_finish(a, &error);
 }
 
+static void append_stored(struct pending *p)
+{
+	struct engine_append *a = p->append;
+	a->base_offset = p->base;
+	a->base_known = p->next > p->base;
+	a->next_offset = p->next;
+	a->timestamp_ms = p->timestamp_ms;
+	a->closed = p->closes || p->log->closed;
+	metric_add(METRIC_APPEND_BYTES, p->bytes);
+	metric_add(METRIC_RECORDS, (int64_t)(p->next - p->base));
+	append_finish(a, NULL);
+}
+
 /* The frame that a verdict rests on is confirmed. */
 static void append_give_verdict(struct engine_append *a)
 {
@@ -162,13 +177,6 @@ static void append_detach(struct engine_append *a)
 		list_unlink(a);
 	else if (a->state == APPEND_ARENA)
 		pending_at(e, a->waits_for)->append = NULL;
-}
-
-static void on_deadline(void *arg)
-{
-	struct engine_append *a = arg;
-	append_detach(a);
-	append_fail_unheard(a);
 }
 
 /* ------------------------------------------------------------------ placing */
@@ -316,6 +324,20 @@ static bool append_try(struct engine_append *a)
 
 /* --------------------------------------------------------------------- call */
 
+static void on_deadline(void *arg)
+{
+	struct engine_append *a = arg;
+	struct engine *e = a->engine;
+	if (a->state == APPEND_ARENA && a->waits_for < e->published_end) {
+		struct pending copy = *pending_at(e, a->waits_for);
+		append_detach(a);
+		append_stored(&copy); /* only its turn had not come */
+		return;
+	}
+	append_detach(a);
+	append_fail_unheard(a);
+}
+
 static bool append_is_well_formed(struct engine_append *a, struct pico_error *e)
 {
 	const struct engine_config *c = &a->engine->config;
@@ -391,19 +413,6 @@ void append_room(struct engine *e)
 
 /* ------------------------------------------------------------- confirmation */
 
-static void append_stored(struct pending *p)
-{
-	struct engine_append *a = p->append;
-	a->base_offset = p->base;
-	a->base_known = p->next > p->base;
-	a->next_offset = p->next;
-	a->timestamp_ms = p->timestamp_ms;
-	a->closed = p->closes || p->log->closed;
-	metric_add(METRIC_APPEND_BYTES, p->bytes);
-	metric_add(METRIC_RECORDS, (int64_t)(p->next - p->base));
-	append_finish(a, NULL);
-}
-
 static void publish(struct pending *p)
 {
 	must(p->base == p->log->confirm);
@@ -413,31 +422,44 @@ static void publish(struct pending *p)
 	p->log->wake = true;
 }
 
+/* The oldest frame that is confirmed: its waiters, its append, what rested on it. */
+static void answer_one(struct engine *e)
+{
+	struct pending copy = *pending_at(e, e->pending_first);
+	if (copy.dependents != NULL)
+		copy.dependents->prev_in_list = &copy.dependents;
+	e->pending_first++;
+	if (copy.log->wake) {
+		copy.log->wake = false;
+		wait_wake(copy.log);
+	}
+	if (copy.append != NULL)
+		append_stored(&copy);
+	while (copy.dependents != NULL) {
+		struct engine_append *a = copy.dependents;
+		list_unlink(a);
+		append_give_verdict(a);
+	}
+	log_unref(copy.log);
+}
+
+void append_answer(struct engine *e)
+{
+	for (unsigned n = 0; n < ANSWERS_A_TURN && e->pending_first < e->published_end; n++)
+		answer_one(e);
+	if (e->pending_first < e->published_end)
+		env_defer(e->env, &e->answer_task);
+	else
+		env_defer(e->env, &e->room_task);
+}
+
 /* All of the object becomes visible first: who is woken reads it at once and in one piece. */
 void append_confirm(struct engine *e, uint64_t ticket_end)
 {
-	must(ticket_end <= e->pending_end);
-	for (uint64_t t = e->pending_first; t < ticket_end; t++)
-		publish(pending_at(e, t));
-	while (e->pending_first < ticket_end) {
-		struct pending *p = pending_at(e, e->pending_first), copy = *p;
-		if (copy.dependents != NULL)
-			copy.dependents->prev_in_list = &copy.dependents;
-		e->pending_first++;
-		if (copy.log->wake) {
-			copy.log->wake = false;
-			wait_wake(copy.log);
-		}
-		if (copy.append != NULL)
-			append_stored(&copy);
-		while (copy.dependents != NULL) {
-			struct engine_append *a = copy.dependents;
-			list_unlink(a);
-			append_give_verdict(a);
-		}
-		log_unref(copy.log);
-	}
-	env_defer(e->env, &e->room_task);
+	must(ticket_end >= e->published_end && ticket_end <= e->pending_end);
+	for (; e->published_end < ticket_end; e->published_end++)
+		publish(pending_at(e, e->published_end));
+	append_answer(e);
 }
 
 /* Planted bugs: the answer comes before its time. */
@@ -480,6 +502,8 @@ void append_fail_room(struct engine *e, const struct log *log, enum pico_error_k
 void append_fail_all(struct engine *e)
 {
 	must(e->dead);
+	while (e->pending_first < e->published_end)
+		answer_one(e);
 	append_fail_room(e, NULL, PICO_UNAVAILABLE, "this node lost its session; nothing was written");
 	for (uint64_t t = e->pending_first; t < e->pending_end; t++) {
 		struct engine_append *a;

@@ -84,10 +84,21 @@ static void on_room_task(void *arg)
 		env_timer_start(e->env, &e->room_timer, env_now_ms(e->env) + ROOM_RETRY_MS);
 }
 
+static void on_answer_task(void *arg)
+{
+	struct engine *e = arg;
+	if (e->dead)
+		return;
+	append_answer(e);
+	if (e->stopping)
+		env_defer(e->env, &e->stop_task);
+}
+
 static void on_stop_task(void *arg)
 {
 	struct engine *e = arg;
-	if (e->dead || e->on_stopped == NULL || (e->serving && !wal_is_idle(&e->wal)))
+	bool is_idle = !e->serving || (wal_is_idle(&e->wal) && e->pending_first == e->pending_end);
+	if (e->dead || e->on_stopped == NULL || !is_idle)
 		return;
 	void (*on_stopped)(void *) = e->on_stopped;
 	e->on_stopped = NULL;
@@ -194,7 +205,8 @@ static void engine_init_parts(struct engine *e)
 	wal_init(&e->wal, e->env, e->store, &e->arena, &wal);
 	stamp_init(&e->stamp, e->env);
 	read_init(e);
-	e->pending_first = e->pending_end = 1;
+	e->pending_first = e->pending_end = e->published_end = 1;
+	e->answer_task = (struct env_task){ .run = on_answer_task, .arg = e };
 	e->room_tail = &e->room_first;
 	e->room_task = (struct env_task){ .run = on_room_task, .arg = e };
 	e->room_timer = (struct env_timer){ .on_fire = on_room_task, .arg = e };

@@ -3,8 +3,8 @@
  * The engine's inside, shared by the files of this directory.
  *
  * Tickets number the frames of the running session in WAL order, from 1; 0 stands for "recovered, durable".
- * pending[] holds the frames from the first that is not confirmed; a fact with ticket t is durable when
- * t < pending_first.
+ * pending[] holds the frames that are not answered. Those below published_end are confirmed; an answer that
+ * rests on a frame is given behind that frame's own.
  */
 #ifndef STORAGED_ENGINE_ENGINE_IMPL_H
 #define STORAGED_ENGINE_ENGINE_IMPL_H
@@ -53,6 +53,8 @@ struct engine {
 
 	struct pending *pending;        /* ring */
 	uint64_t pending_first, pending_end, pending_capacity;
+	uint64_t published_end;         /* frames below it are confirmed; those from pending_first on wait for answers */
+	struct env_task answer_task;
 
 	struct engine_append *room_first, **room_tail;  /* wait for room, in order */
 	uint32_t n_room;
@@ -89,8 +91,9 @@ enum append_decision {
 enum append_decision append_decide(struct engine_append *a, int64_t now_ms, uint64_t *ret_ticket);
 
 /* append.c */
-/* Frames below ticket_end are stored: publishes, wakes, answers. */
+/* Frames below ticket_end are stored: publishes them, wakes and answers some now and the others in later turns. */
 void append_confirm(struct engine *e, uint64_t ticket_end);
+void append_answer(struct engine *e);
 void append_answer_early(struct engine *e, uint64_t first, uint64_t end, bool stored);
 void append_room(struct engine *e);
 /* Answers those that wait for room; with a log: its own only. */

@@ -487,6 +487,36 @@ static void note_stopped(void *arg)
 	*(bool *)arg = true;
 }
 
+/* An object of many frames: all is visible at once, answers come in order and a part each turn. */
+static void test_many_answers_take_turns(void **state)
+{
+	enum { N = 600 };
+	static struct append *a[N];
+	test_config.max_bytes_in_batch = 97000;
+	process_serve(&process, &world, 0);
+	world.hold_puts = true;
+	for (int i = 0; i < N; i++)
+		a[i] = append_do(&process, i % 2, "x");
+	world_run(&world);
+	assert_int_equal(world_puts(&world), 1);
+	struct append *dup = producer_do("y", "p", 0, 7);
+	assert_refused(dup, PICO_SEQUENCE_GAP);
+	world_end_op(&world, world_put_at(&world, 0), END_OK);
+	assert_int_equal(log_confirm(process.logs[0]), N / 2);
+	assert_int_equal(log_confirm(process.logs[1]), N / 2);
+	assert_in_range(answers, 2, N - 1);
+	bool stopped = false;
+	engine_stop(process.engine, note_stopped, &stopped);
+	world_run(&world);
+	assert_true(stopped);
+	for (int i = 0; i < N; i++) {
+		assert_stored(a[i], (uint64_t)i / 2, (uint64_t)i / 2 + 1);
+		assert_int_equal(a[i]->order, i + 2);
+		append_free(a[i]);
+	}
+	append_free(dup);
+}
+
 static void test_stop_answers_everything(void **state)
 {
 	test_config.batch_interval_ms = 100000;
@@ -515,7 +545,7 @@ int main(void)
 		TEST(test_close_without_producer), TEST(test_close_by_producer), TEST(test_close_in_flight),
 		TEST(test_closing_takes_only_closers), TEST(test_created_closed), TEST(test_check_only),
 		TEST(test_bad_batches_leave_nothing), TEST(test_deadlines), TEST(test_room_is_given_in_order),
-		TEST(test_stop_answers_everything),
+		TEST(test_many_answers_take_turns), TEST(test_stop_answers_everything),
 	};
 	return cmocka_run_group_tests_name("engine-append", tests, NULL, NULL);
 }
