@@ -52,6 +52,7 @@ struct fetch {
 	uint8_t *data;                  /* the payloads, one behind the other */
 	uint64_t bytes;
 	bool needs_room;                /* complete, but the page cache had none */
+	uint64_t round;                 /* in which that was tried last */
 	bool failed;
 };
 
@@ -124,16 +125,20 @@ static void fetch_settle(struct fetch *f)
 		fetch_free(f);
 }
 
+/* Each once a round; callbacks may begin and end others. */
 void fetch_room(struct engine *e)
 {
-	for (struct fetch *f = e->fetches; f != NULL; f = f->next) {
-		if (f->needs_room) {
+	struct fetch *f;
+	do {
+		for (f = e->fetches; f != NULL; f = f->next)
+			if (f->needs_room && f->round != e->read_round)
+				break;
+		if (f != NULL) {
+			f->round = e->read_round;
 			f->failed = !read_is_waiting_for(e, f);
 			fetch_settle(f);
-			env_defer(e->env, &e->read_task); /* perhaps there are more */
-			return;
 		}
-	}
+	} while (f != NULL);
 }
 
 /* ------------------------------------------------------------------ one GET */

@@ -204,8 +204,8 @@ static void on_read_task(void *arg)
 {
 	struct engine *e = arg;
 	struct read_op *op;
-	fetch_room(e);
 	e->read_round++;
+	fetch_room(e);
 	do {
 		for (op = e->reads; op != NULL; op = op->next)
 			if (op->fetch == NULL && op->round != e->read_round)

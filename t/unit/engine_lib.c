@@ -253,7 +253,7 @@ struct read *read_new(struct process *p, int i, uint64_t from, uint32_t max_byte
 /* Walks a run of whole batches that may cross pieces. */
 const char *read_texts(struct read *r)
 {
-	static char texts[65536];
+	static char texts[1 << 20];
 	struct buf all;
 	buf_init(&all, 1 << 24);
 	for (size_t i = 0; i < r->r.n_pieces; i++) {

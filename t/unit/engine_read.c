@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <cmocka.h>
 
@@ -192,6 +193,83 @@ static void test_read_waits_for_the_store_until_its_deadline(void **state)
 	read_free(r), read_free(cancelled);
 }
 
+/* Pinned pages are at most half: whoever finds none waits for them, the oldest first. */
+static void test_reads_wait_for_pages(void **state)
+{
+	static char text[3000];
+	memset(text, 'p', sizeof(text) - 1);
+	process_serve(&process, &world, 0);
+	for (uint64_t i = 0; i < 500; i++)
+		append_now(&process, 0, text, i);
+	process_kill(&process);
+	process_serve(&process, &world, 1);
+	struct read *r[5];
+	for (uint64_t i = 0; i < 5; i++) {
+		r[i] = read_new(&process, 0, i * 90, 250000);
+		world_run(&world);
+	}
+	assert_int_equal(r[0]->n_answers, 1);
+	assert_int_equal(r[4]->n_answers, 0);
+	size_t done = 0;
+	for (int i = 0; i < 5; i++)
+		done += r[i]->n_answers;
+	assert_in_range(done, 1, 3);
+	for (int i = 0; i < 5; i++) {
+		world_run(&world);
+		assert_int_equal(r[i]->n_answers, 1);
+		assert_int_equal(r[i]->error.kind, PICO_OK);
+		assert_true(r[i]->r.end > r[i]->r.from);
+		read_free(r[i]);
+	}
+}
+
+static void test_store_errors_are_tried_again(void **state)
+{
+	process_serve(&process, &world, 0);
+	append_fill(&process, 0, 3);
+	process_kill(&process);
+	process_serve(&process, &world, 1);
+	world.hold_gets = true;
+	world.error = -EIO;
+	struct read *r = read_new(&process, 0, 0, 1 << 20);
+	for (int i = 0; i < 5; i++) {
+		while (world.n_ops > 0)
+			world_end_op(&world, world.ops[0], i % 2 ? END_ERROR : END_LOST);
+		world_advance(&world, 3000);
+		assert_int_equal(r->n_answers, 0);
+	}
+	world.hold_gets = false;
+	world_advance(&world, 3000);
+	assert_string_equal(read_texts(r), "0|1|2");
+	read_free(r);
+	/* Nobody waits any more: it is not tried for ever. */
+	process_kill(&process);
+	process_serve(&process, &world, 2);
+	world.hold_gets = true;
+	r = read_new(&process, 0, 0, 1 << 20);
+	engine_read_cancel(process.engine, &r->r);
+	while (world.n_ops > 0)
+		world_end_op(&world, world.ops[0], END_ERROR);
+	size_t gets = world.n_gets;
+	world_advance(&world, 10000);
+	assert_int_equal(world.n_gets, gets);
+	read_free(r);
+}
+
+static void test_missing_object_fails_the_read(void **state)
+{
+	process_serve(&process, &world, 0);
+	append_fill(&process, 0, 3);
+	process_kill(&process);
+	process_serve(&process, &world, 1);
+	world_remove(&world, "wal/7/0000000000000001/0000000000000002");
+	struct read *r = read_new(&process, 0, 0, 1 << 20);
+	world_advance(&world, 10000);
+	assert_int_equal(r->error.kind, PICO_UNAVAILABLE);
+	assert_non_null(strstr(r->error.message, "missing"));
+	read_free(r);
+}
+
 /* ------------------------------------------------------------------- waiting */
 
 struct waiter {
@@ -300,7 +378,8 @@ int main(void)
 		TEST(test_read_stops_at_confirm), TEST(test_read_from_inside_a_batch), TEST(test_read_is_bounded),
 		TEST(test_evicted_records_are_read_back), TEST(test_near_ranges_are_one_get),
 		TEST(test_reader_pins_hold_a_segment), TEST(test_damage_fails_its_readers_only),
-		TEST(test_read_waits_for_the_store_until_its_deadline), TEST(test_waits),
+		TEST(test_read_waits_for_the_store_until_its_deadline), TEST(test_reads_wait_for_pages),
+		TEST(test_store_errors_are_tried_again), TEST(test_missing_object_fails_the_read), TEST(test_waits),
 		TEST(test_removal_with_everything_under_way),
 	};
 	return cmocka_run_group_tests_name("engine-read", tests, NULL, NULL);

@@ -178,6 +178,62 @@ static void test_object_that_goes_missing(void **state)
 	assert_non_null(strstr(process.fatal_text, "missing"));
 }
 
+/* The store fails and forgets during the whole recovery; it ends all the same, with the same log. */
+static void test_recovery_through_errors(void **state)
+{
+	process_serve(&process, &world, 0);
+	append_fill(&process, 0, 100);
+	process_kill(&process);
+	world.hold_puts = world.hold_gets = true;
+	world.error = -5;
+	process_start(&process, &world, 1);
+	unsigned n = 0;
+	bool was_red = false;
+	for (int round = 0; round < 1000 && !process.serving; round++) {
+		while (world.n_ops > 0 && !process.serving) {
+			static const enum world_end ends[] = { END_LOST, END_OK, END_ERROR, END_OK, END_ANSWER_LOST };
+			enum world_end how = ends[n++ % 5];
+			struct world_op *op = world.ops[n % world.n_ops];
+			world_end_op(&world, op, op->is_put || how != END_ANSWER_LOST ? how : END_OK);
+			was_red |= engine_fault(process.engine) != NULL;
+		}
+		world_advance(&world, 500);
+	}
+	assert_true(process.serving);
+	assert_true(was_red);
+	assert_null(engine_fault(process.engine));
+	assert_int_equal(process.ended[0].cut, 101);
+	assert_int_equal(log_next(process.logs[0]), 100);
+}
+
+static void test_many_logs(void **state)
+{
+	enum { N = 3000 };
+	static struct log *logs[N];
+	for (size_t round = 0; round < 2; round++) {
+		process_new(&process, &world);
+		for (uint64_t i = 0; i < N; i++)
+			logs[i] = engine_log_add(process.engine, i << 32 | 5, 1, 0, false);
+		process_go(&process, round);
+		world_run(&world);
+		assert_true(process.serving);
+		for (uint64_t i = 0; i < N; i += 100) {
+			assert_int_equal(log_next(logs[i]), round);
+			process.logs[0] = logs[i];
+			append_now(&process, 0, "x", round);
+		}
+		for (uint64_t i = 0; i < N; i += 3)
+			engine_log_remove(process.engine, logs[i]);
+		for (uint64_t i = 0; i < N; i += 3)
+			logs[i] = engine_log_add(process.engine, i << 32 | 5, 2, 0, false);
+		for (uint64_t i = 0; i < N; i++) {
+			assert_int_equal(log_id(logs[i]), i << 32 | 5);
+			engine_log_remove(process.engine, logs[i]);
+		}
+		process_kill(&process);
+	}
+}
+
 static void test_other_epochs_and_logs_are_skipped(void **state)
 {
 	process_serve(&process, &world, 0);
@@ -255,7 +311,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_many_sessions), TEST(test_cut_is_the_lowest_seal), TEST(test_seals_that_lose),
 		TEST(test_all_seals_before_any_read), TEST(test_damage_refuses_the_start),
-		TEST(test_object_that_goes_missing), TEST(test_other_epochs_and_logs_are_skipped), TEST(test_resume),
+		TEST(test_recovery_through_errors), TEST(test_many_logs), TEST(test_object_that_goes_missing), TEST(test_other_epochs_and_logs_are_skipped), TEST(test_resume),
 		TEST(test_time_never_runs_backwards),
 	};
 	return cmocka_run_group_tests_name("engine-recovery", tests, NULL, NULL);

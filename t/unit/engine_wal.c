@@ -322,6 +322,48 @@ static void test_foreign_put_id_is_the_end(void **state)
 	append_free(a);
 }
 
+/* Ends the only operation outstanding. */
+static void end_only(enum world_end how)
+{
+	assert_int_equal(world.n_ops, 1);
+	world_end_op(&world, world.ops[0], how);
+	world_run(&world);
+}
+
+/* The look at a taken key may fail, be lost, or find nothing any more. */
+static void test_look_at_a_taken_key(void **state)
+{
+	process_serve(&process, &world, 0);
+	plant(1, 1, WAL_DATA, (const char *)test_config.put_id);
+	struct append *a = append_do(&process, 0, "one");
+	world.hold_puts = world.hold_gets = true;
+	world_run(&world);
+	end_only(END_OK); /* 412 */
+	end_only(END_LOST);
+	assert_int_equal(world.n_ops, 0);
+	assert_non_null(engine_fault(process.engine));
+	world_advance(&world, 100);
+	world_remove(&world, "wal/7/0000000000000001/0000000000000001");
+	end_only(END_OK); /* 404: put again */
+	assert_open(a);
+	end_only(END_OK);
+	assert_stored(a, 0, 1);
+	append_free(a);
+}
+
+static void test_rubbish_at_our_key_is_the_end(void **state)
+{
+	process_serve(&process, &world, 0);
+	world_store(&world, "wal/7/0000000000000001/0000000000000001", "rubbish", 7);
+	struct append *a = append_do(&process, 0, "one");
+	world_run(&world);
+	assert_int_equal(process.fatal, 0); /* the answer may have been damaged on its way: looked at again */
+	world_advance(&world, 60000);
+	assert_int_equal(process.fatal, 1);
+	assert_non_null(strstr(process.fatal_text, "stands where this process writes"));
+	append_free(a);
+}
+
 static void test_open_object_taken(void **state)
 {
 	plant(1, 0, WAL_OPEN, "somebody else id");
@@ -421,7 +463,7 @@ int main(void)
 		TEST(test_silence_and_throttling_show),
 		TEST(test_seal_is_the_end), TEST(test_seal_with_our_put_id_is_the_end),
 		TEST(test_nothing_above_a_seal_is_acknowledged), TEST(test_foreign_put_id_is_the_end),
-		TEST(test_open_object_taken), TEST(test_open_object_sealed), TEST(test_store_without_condition_is_refused),
+		TEST(test_look_at_a_taken_key), TEST(test_rubbish_at_our_key_is_the_end), TEST(test_open_object_taken), TEST(test_open_object_sealed), TEST(test_store_without_condition_is_refused),
 		TEST(test_pause_of_an_hour_is_the_end), TEST(test_put_of_a_day_is_the_end), TEST(test_slow_put_is_hedged),
 	};
 	return cmocka_run_group_tests_name("engine-wal", tests, NULL, NULL);
