@@ -10,13 +10,10 @@
 #ifndef STORAGED_ENGINE_ENGINE_H
 #define STORAGED_ENGINE_ENGINE_H
 
-#include "common/pico_error.h"
-#include "common/slice.h"
+#include "storaged/engine/engine_append.h"
+#include "storaged/engine/engine_read.h"
 #include "storaged/objstore/objstore.h"
 #include "storaged/segment.h"
-
-struct engine;
-struct log;                             /* one partition of one topic */
 
 struct engine_config {
 	uint32_t node;
@@ -95,94 +92,5 @@ uint64_t log_start(const struct log *log);
 uint64_t log_confirm(const struct log *log);
 uint64_t log_next(const struct log *log);
 bool log_is_closed(const struct log *log);      /* by a confirmed closing frame, or the metadata */
-
-/* ------------------------------------------------------------------ append */
-
-enum append_order { APPEND_PRODUCER_FIRST, APPEND_CLOSED_FIRST };
-
-struct engine_append {
-	/* in */
-	struct log *log;
-	struct slice payload;           /* one batch, n == 0: no records; read once, into the arena; stays until on_done */
-	bool check_only;
-	bool close_after;
-	bool has_producer, has_match_seq, has_stream_seq;
-	enum append_order order;
-	struct slice producer_id;       /* 1..256 bytes; these slices stay until on_done */
-	uint64_t producer_epoch, producer_seq;
-	uint64_t match_seq;
-	struct slice stream_seq;
-	uint64_t worker_instance, request_id;   /* into FrameMeta, for Resume; 0: none */
-	uint64_t deadline_ms;           /* not in the arena by then: UNAVAILABLE; not stored: DURABILITY */
-	/* Once. error is NULL or says why; an answer that rests on frames not confirmed waits until they are. */
-	void (*on_done)(struct engine_append *a, const struct pico_error *error);
-	void *owner;                    /* the caller's */
-	/* out, valid when error is NULL */
-	uint64_t base_offset;           /* duplicate: of the original, if base_known */
-	uint64_t next_offset;           /* duplicate, check_only, was_closed: the log's durable end */
-	int64_t timestamp_ms;
-	bool duplicate, base_known, closed;
-	bool was_closed;                /* a close of a log that was closed already */
-	uint64_t accepted_epoch, accepted_seq;  /* producer: what stands now */
-	/* private */
-	struct engine_append *next_in_list, **prev_in_list;
-	struct env_timer timer;
-	struct engine *engine;
-	uint64_t waits_for;             /* ticket of a frame */
-	uint64_t begun_ns;
-	struct pico_error verdict;
-	int state;
-	bool has_verdict;
-};
-
-/* on_done may run before this returns. */
-void engine_append(struct engine *e, struct engine_append *a);
-/* true: it was not in the arena; nothing happened and on_done will not run. false: it goes on. */
-bool engine_append_cancel(struct engine *e, struct engine_append *a);
-
-/* What became of an append without producer (doc/ipc.md, Resume). */
-enum engine_request_state { REQUEST_UNKNOWN, REQUEST_ABSENT, REQUEST_STORED };
-struct engine_request {
-	uint64_t log_id;
-	uint64_t base_offset, next_offset;
-	int64_t timestamp_ms;
-	bool closed;
-};
-enum engine_request_state engine_request_find(struct engine *e, uint64_t worker_instance, uint64_t request_id,
-					      uint64_t wal_session, uint64_t wal_seq,
-					      struct engine_request *ret_request);
-
-/* ----------------------------------------------------------------- reading */
-
-struct engine_read {
-	/* in */
-	struct log *log;
-	uint64_t from;                  /* start <= from <= confirm, checked by the caller */
-	uint32_t max_bytes;             /* of batches; at least one batch comes if there is one */
-	uint64_t deadline_ms;
-	void (*on_done)(struct engine_read *r, const struct pico_error *error);
-	/* out: pieces are heap; they and their pins are the receiver's */
-	struct piece *pieces;
-	size_t n_pieces;
-	uint64_t end;                   /* offset after the last batch; == from when there is none */
-	/* private */
-	struct engine *engine;
-	void *impl;
-};
-
-/* Whole batches from the one that holds `from` up to confirm. May call back before it returns (arena, cache). */
-void engine_read(struct engine *e, struct engine_read *r);
-void engine_read_cancel(struct engine *e, struct engine_read *r);   /* on_done will not run */
-
-/* Parked until confirm > from, the log is closed, or removed (gone). */
-struct engine_wait {
-	struct log *log;
-	uint64_t from;
-	void (*on_ready)(struct engine_wait *w, bool gone);
-	struct engine_wait *next_in_list, **prev_in_list;   /* private */
-};
-/* true: ready now, nothing parked, no callback. */
-bool engine_wait(struct engine *e, struct engine_wait *w);
-void engine_wait_stop(struct engine_wait *w);   /* fine when not parked */
 
 #endif

@@ -4,7 +4,9 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/engine/arena.c storaged/engine/arena.h \
 	storaged/engine/decide.c \
 	storaged/engine/engine.c storaged/engine/engine.h \
+	storaged/engine/engine_append.h \
 	storaged/engine/engine_impl.h \
+	storaged/engine/engine_read.h \
 	storaged/engine/fetch.c \
 	storaged/engine/log.c storaged/engine/log.h \
 	storaged/engine/page_cache.c storaged/engine/page_cache.h \
