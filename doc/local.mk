@@ -3,7 +3,7 @@ EXTRA_DIST += doc/ipc.md doc/decisions.md doc/disk-format.md
 
 dist_man_MANS += doc/pico-serve.8
 nodist_man_MANS = doc/pico.conf.5
-EXTRA_DIST += doc/ipc.md doc/pico.conf.5.in doc/conf-options.sed
+EXTRA_DIST += doc/pico.conf.5.in doc/conf-options.sed
 CLEANFILES += doc/pico.conf.5
 doc/pico.conf.5: doc/pico.conf.5.in doc/conf-options.sed common/conf.def
 	$(AM_V_GEN)$(MKDIR_P) doc && $(SED) -f $(srcdir)/doc/conf-options.sed $(srcdir)/common/conf.def >$@.rows && \
