@@ -337,6 +337,20 @@ static void test_read(void **state)
 	assert_true(place_run(&w.place, is_unpinned, NULL, SOON));
 }
 
+/* The first has left: it may have been worked off before what the second must see. */
+static void test_read_joins_no_read_under_way(void **state)
+{
+	struct result a, b;
+	w.place.node.hold[IPC_READ] = true;
+	read_at(&a, 3);
+	seen(IPC_READ, 1);
+	read_at(&b, 3);
+	seen(IPC_READ, 2);
+	node_answer_all(&w.place.node);
+	finish(&a);
+	finish(&b);
+}
+
 static void test_reclaim(void **state)
 {
 	struct result a;
@@ -733,7 +747,8 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_calls), T(test_errors), T(test_read), T(test_reclaim), T(test_waits_are_shared), T(test_abandon),
+		T(test_calls), T(test_errors), T(test_read), T(test_read_joins_no_read_under_way),
+		T(test_reclaim), T(test_waits_are_shared), T(test_abandon),
 		T(test_deadlines), T(test_credit), T(test_order), T(test_restart), T(test_restart_twice),
 		T(test_same_storaged), T(test_old_references), T(test_end),
 	};
