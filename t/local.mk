@@ -101,8 +101,11 @@ t_20_ipc_topics_SOURCES = t/20-ipc-topics.c t/lib/scripted_node.c t/lib/scripted
 t_20_ipc_topics_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 
 check_PROGRAMS += t/30-node-topics
-t_30_node_topics_SOURCES = t/unit/node_topics.c
+t_30_node_topics_SOURCES = t/unit/node_topics.c t/unit/node_world.c t/unit/node_world.h
 t_30_node_topics_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
+check_PROGRAMS += t/30-node-records
+t_30_node_records_SOURCES = t/unit/node_records.c t/unit/node_world.c t/unit/node_world.h
+t_30_node_records_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 ENGINE_TEST = t/unit/engine.h t/unit/engine_lib.c t/unit/engine_world.c t/unit/engine_world.h
 check_PROGRAMS += t/00-unit-engine-wal t/00-unit-engine-append t/00-unit-engine-read t/00-unit-engine-recovery
 t_00_unit_engine_wal_SOURCES = t/unit/engine_wal.c $(ENGINE_TEST)
