@@ -7,6 +7,7 @@
  */
 #include "supervisor/home.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -213,6 +214,7 @@ int home_write_pid(struct home *h)
 	char text[32];
 	snprintf(text, sizeof(text), "%d\n", (int)getpid());
 	int err = write_text(h->runtime.fd, "pid", text);
+	h->pid_made = err == 0;
 	if (err < 0)
 		log_error("--runtime-dir: %s/pid: %s", h->runtime.path, strerror(-err));
 	return err < 0;
@@ -241,8 +243,30 @@ static void dir_undo(struct home_dir *d)
 	}
 }
 
+/* Whether the data directory holds nothing that a child made. */
+static bool is_ours_alone(const struct home *h)
+{
+	static const char *const ours[] = { ".", "..", "FORMAT", "instance", "lock", "pid", "storaged.sock" };
+	DIR *dir = h->data.path != NULL ? opendir(h->data.path) : NULL;
+	bool alone = dir != NULL;
+	for (struct dirent *e; alone && (e = readdir(dir)) != NULL; ) {
+		alone = false;
+		for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]) && !alone; i++)
+			alone = strcmp(e->d_name, ours[i]) == 0;
+	}
+	if (dir != NULL)
+		closedir(dir);
+	return alone;
+}
+
 void home_undo(struct home *h)
 {
+	if (h->pid_made)
+		unlinkat(h->runtime.fd, "pid", 0);
+	if (!is_ours_alone(h)) {
+		home_close(h);
+		return;
+	}
 	if (h->format_made)
 		unlinkat(h->data.fd, "FORMAT", 0);
 	if (h->instance_made)
@@ -257,7 +281,7 @@ void home_undo(struct home *h)
 
 void home_close(struct home *h)
 {
-	if (h->runtime.fd >= 0)
+	if (h->pid_made)
 		unlinkat(h->runtime.fd, "pid", 0);
 	dir_close(&h->runtime);
 	dir_close(&h->data);

@@ -22,7 +22,7 @@ struct home_dir {
 
 struct home {
 	struct home_dir data, runtime;  /* runtime.fd is data.fd when both are the same */
-	bool format_made, instance_made;
+	bool format_made, instance_made, pid_made;
 	bool stale;                     /* the last supervisor here did not stop on purpose */
 };
 
@@ -30,7 +30,7 @@ struct home {
 int home_open(struct home *h, const struct conf *conf);
 /* Writes the pid file; from now on the start counts. */
 int home_write_pid(struct home *h);
-/* Takes back what home_open() made: for a start that fails before any child has run. */
+/* Takes back what home_open() made, for a start that fails; all of it stays when a child has put something there. */
 void home_undo(struct home *h);
 /* Removes the pid file and lets go. */
 void home_close(struct home *h);

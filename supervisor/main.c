@@ -120,7 +120,10 @@ int main(int argc, char **argv)
 	for (processes_start_due(&s, now_ms()); s.phase != PHASE_OVER; )
 		turn(&s);
 	listeners_close(&s.listeners, &s.home);
-	home_close(&s.home);
+	if (s.exit_code != 0)
+		home_undo(&s.home);
+	else
+		home_close(&s.home);
 	pages_close(&s.pages);
 	programs_close(&s);
 	conf_done(&s.conf);

@@ -131,6 +131,21 @@ def stumble():
     same(n.stop(), 0, "exit code")
 
 
+@test("the real storaged: what it cannot use is one line, and nothing is left")
+def real():
+    for code, pattern, option in (
+            (1, r" error storaged --storage: storage on s3:// is not built yet", "--storage=-2@s3://b?region=x"),
+            (1, r" error storaged --meta-url: metadata in PostgreSQL is not built yet", "--meta-url=postgres://h/db"),
+            (2, r" error storaged --storage nonsense: ", "--storage=nonsense")):
+        n = node.Node(option)
+        n.spawn()
+        same(n.process.wait(20), code, option + ": " + n.log())
+        lines = [l for l in n.log().splitlines() if " info " not in l]
+        assert len(lines) == 1 and re.search(pattern, lines[0]), lines
+        if "postgres" not in option:  # then the object directory was made before
+            same([f for f in os.listdir(n.dir) if f != "stderr.log"], [], option + ": left behind")
+
+
 @test("the programs say who starts them")
 def by_hand():
     probe = os.path.join(tap.build, "t", "child-probe")

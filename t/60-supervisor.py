@@ -170,10 +170,11 @@ def long_runtime_dir():
         s.connect(f"/proc/self/fd/{here}/storaged.sock")
         assert s.recv(100).startswith(b"storaged ")
     same(oct(os.stat(deep + "/storaged.sock").st_mode & 0o777), "0o600", "mode")
-    second = Probed("--runtime-dir", deep)
+    second = Probed("--runtime-dir", deep)  # a data directory of its own
     code, _, log = second.run()
     same(code, 1, "exit code")
     assert f"--runtime-dir: the node with pid {n.process.pid} runs on" in log, log
+    same(sorted(os.listdir(deep)), ["lock", "pid", "storaged.sock"], "the first one's files are left alone")
     same(n.stop(), 0, "exit code")
 
 
