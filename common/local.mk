@@ -4,6 +4,7 @@ common_libcommon_a_SOURCES = \
 	common/base64.c common/base64.h \
 	common/buf.c common/buf.h \
 	common/child.c common/child.h \
+	common/codec.c common/codec.h \
 	common/conf.c common/conf.h common/conf.def \
 	common/conf_load.c \
 	common/conf_row.h \
@@ -27,6 +28,7 @@ common_libcommon_a_SOURCES = \
 	common/program.c common/program.h \
 	common/record_batch.c common/record_batch.h \
 	common/region.c common/region.h \
+	common/record_decode.c common/record_decode.h \
 	common/slice.h \
 	common/topic_name.c common/topic_name.h \
 	common/utf8.c common/utf8.h \
@@ -38,5 +40,5 @@ common_libcommon_a_SOURCES = \
 	common/topics_uv.c \
 	common/wire.c common/wire.h
 # What a program that links libcommon.a needs behind it.
-COMMON_LIBS = common/libcommon.a proto/libproto.a $(UV_LIBS) $(PROTOBUFC_LIBS) $(CRYPTO_LIBS) $(ISAL_LIBS) -lm -lpthread
+COMMON_LIBS = common/libcommon.a proto/libproto.a $(UV_LIBS) $(PROTOBUFC_LIBS) $(CRYPTO_LIBS) $(ISAL_LIBS) $(CODEC_LIBS) -lm -lpthread
 EXTRA_DIST += common/README

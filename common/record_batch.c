@@ -215,13 +215,22 @@ bool record_batch_crc_is_good(const struct record_batch *b)
 	return b->crc == crc32c(b->bytes.p + BATCH_CRC_FROM, b->bytes.n - BATCH_CRC_FROM);
 }
 
+int record_iter_init_records(struct record_iter *it, const struct record_batch *b, struct slice records)
+{
+	if (b->record_count > records.n / RECORD_SIZE_MIN)
+		return -EBADMSG;
+	*it = (struct record_iter){ .batch = *b, .r = wire_reader(records), .last_delta = -1 };
+	return 0;
+}
+
 int record_iter_init(struct record_iter *it, const struct record_batch *b)
 {
 	if ((b->attributes & BATCH_CODEC_MASK) != 0)
 		return -ENOTSUP;
 	must(b->bytes.n >= RECORD_BATCH_HEADER);
-	struct slice records = slice_of(b->bytes.p + RECORD_BATCH_HEADER, b->bytes.n - RECORD_BATCH_HEADER);
-	*it = (struct record_iter){ .batch = *b, .r = wire_reader(records), .last_delta = -1 };
+	int r = record_iter_init_records(it, b, slice_of(b->bytes.p + RECORD_BATCH_HEADER,
+							 b->bytes.n - RECORD_BATCH_HEADER));
+	must(r == 0); /* record_batch_read() has counted them */
 	return 0;
 }
 
@@ -331,15 +340,12 @@ uint64_t record_bytes(const struct record *r)
 	return (uint64_t)r->key.n + r->value.n + bytes;
 }
 
-int record_batch_validate(const struct record_batch *b, uint64_t *ret_bytes)
+int record_iter_validate(struct record_iter *it, uint64_t *ret_bytes)
 {
-	struct record_iter it;
-	int rc = record_iter_init(&it, b);
-	if (rc != 0)
-		return rc;
 	struct record record;
 	uint64_t sum = 0;
-	while ((rc = record_iter_next(&it, &record)) == 1) {
+	int rc;
+	while ((rc = record_iter_next(it, &record)) == 1) {
 		uint32_t n;
 		uint64_t bytes;
 		if (headers_sum(&record, &n, &bytes) != 0 || n != record.n_headers)
@@ -349,4 +355,11 @@ int record_batch_validate(const struct record_batch *b, uint64_t *ret_bytes)
 	if (rc == 0 && ret_bytes != NULL)
 		*ret_bytes = sum;
 	return rc;
+}
+
+int record_batch_validate(const struct record_batch *b, uint64_t *ret_bytes)
+{
+	struct record_iter it;
+	int rc = record_iter_init(&it, b);
+	return rc != 0 ? rc : record_iter_validate(&it, ret_bytes);
 }

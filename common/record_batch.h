@@ -115,10 +115,15 @@ struct record_iter {
 	uint32_t index;
 	int32_t last_delta;                 /* private: offset deltas rise */
 };
-/* -ENOTSUP for a compressed batch. */
+/* -ENOTSUP for a compressed batch (record_decode.h reads those). */
 int record_iter_init(struct record_iter *it, const struct record_batch *b);
+/* Over what the batch's records decompressed to; -EBADMSG when that cannot hold so many. */
+int record_iter_init_records(struct record_iter *it, const struct record_batch *b, struct slice records);
 /* 1 and a record, 0 at the end, -EBADMSG (from then on). The inside of headers_raw is not checked. */
 int record_iter_next(struct record_iter *it, struct record *ret_record);
+
+/* The checks of record_batch_validate() on all that is left. */
+int record_iter_validate(struct record_iter *it, uint64_t *ret_bytes);
 
 /* Headers of one record: 1 and a header, 0 at the end, -EBADMSG. r begins as wire_reader(headers_raw). */
 int record_header_next(struct wire_reader *r, struct record_header *ret_header);

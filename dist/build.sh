@@ -2,7 +2,8 @@
 # What ./quickstart and ./check share: packages and builds. Sourced by bash in the top directory.
 
 BUILD_PACKAGES=(gcc libc6-dev make autoconf automake pkg-config protobuf-c-compiler libprotobuf-c-dev libuv1-dev
-	libsqlite3-dev libcurl4-openssl-dev libssl-dev libisal-dev uthash-dev curl ca-certificates)
+	libsqlite3-dev libcurl4-openssl-dev libssl-dev libisal-dev zlib1g-dev libsnappy-dev
+	liblz4-dev libzstd-dev uthash-dev curl ca-certificates)
 TEST_PACKAGES=(libcmocka-dev python3 strace binutils procps mandoc universal-ctags)
 
 is_installed() {

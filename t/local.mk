@@ -7,6 +7,10 @@ check_PROGRAMS += t/00-unit-bytes
 t_00_unit_bytes_SOURCES = t/unit/bytes.c
 t_00_unit_bytes_LDADD = $(TEST_LIBS)
 
+check_PROGRAMS += t/00-unit-codec
+t_00_unit_codec_SOURCES = t/unit/codec.c
+t_00_unit_codec_LDADD = $(TEST_LIBS)
+
 check_PROGRAMS += t/00-unit-env_uv
 t_00_unit_env_uv_SOURCES = t/unit/env_uv.c
 t_00_unit_env_uv_LDADD = $(TEST_LIBS)
@@ -17,6 +21,10 @@ t_00_unit_json_scan_LDADD = $(TEST_LIBS)
 check_PROGRAMS += t/00-unit-record-batch
 t_00_unit_record_batch_SOURCES = t/unit/record_batch.c
 t_00_unit_record_batch_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += t/00-unit-record-decode
+t_00_unit_record_decode_SOURCES = t/unit/record_decode.c
+t_00_unit_record_decode_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += t/00-unit-topic-name
 t_00_unit_topic_name_SOURCES = t/unit/topic_name.c
@@ -153,6 +161,14 @@ EXTRA_DIST += t/30-objstore-faults.py
 
 EXTRA_DIST += t/run t/00-headers.t
 EXTRA_DIST += t/05-json-differential.py
+EXTRA_DIST += t/golden/codec_vectors.py t/golden/kafka_batches.py $(CODEC_GOLDEN) $(KAFKA_GOLDEN)
+CODEC_GOLDEN = t/golden/codec_gzip.bin t/golden/codec_gzip_tool.bin t/golden/codec_gzip_members.bin \
+	t/golden/codec_snappy_raw.bin t/golden/codec_snappy_xerial.bin t/golden/codec_lz4.bin \
+	t/golden/codec_lz4_independent.bin t/golden/codec_lz4_tool.bin t/golden/codec_zstd.bin \
+	t/golden/codec_zstd_frames.bin t/golden/codec_zstd_stream.bin t/golden/codec_zstd_window_27.bin \
+	t/golden/codec_zstd_tool.bin
+KAFKA_GOLDEN = t/golden/kafka_none.bin t/golden/kafka_gzip.bin t/golden/kafka_snappy.bin \
+	t/golden/kafka_snappy_raw.bin t/golden/kafka_lz4.bin t/golden/kafka_zstd.bin
 EXTRA_DIST += t/golden/record_batch_v2.py t/golden/record_batch_v2.bin
 
 .PHONY: check-programs
