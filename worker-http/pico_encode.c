@@ -11,7 +11,6 @@
 #include <stdlib.h>
 
 #include "common/json_scan.h"
-#include "common/record_batch.h"
 
 #define STEP 12288      /* bytes of a field between looks at the bound; a multiple of 3 for base64 */
 
@@ -19,14 +18,14 @@
 
 struct walk {
 	struct batch_cursor cursor;
-	struct record_iter records;
+	struct record_decoder *decoder;
 	bool in_batch;
-	uint64_t batch_end;
 };
 
-static void walk_init(struct walk *w, const struct topics_pieces *pieces)
+static void walk_init(struct walk *w, const struct encode_source *source)
 {
-	batch_cursor_init(&w->cursor, pieces);
+	batch_cursor_init(&w->cursor, source->pieces);
+	w->decoder = source->decoder;
 	w->in_batch = false;
 }
 
@@ -39,7 +38,7 @@ static void walk_done(struct walk *w)
 static int walk_next(struct walk *w, uint64_t from, struct record *ret)
 {
 	for (;;) {
-		int r = w->in_batch ? record_iter_next(&w->records, ret) : 0;
+		int r = w->in_batch ? record_decoder_next(w->decoder, ret) : 0;
 		if (r < 0 || (r == 1 && ret->offset >= from))
 			return r;
 		if (r == 1)
@@ -52,7 +51,7 @@ static int walk_next(struct walk *w, uint64_t from, struct record *ret)
 			return r;
 		r = record_batch_read(bytes, &batch);
 		if (r == 0 && batch.base_offset + batch.last_offset_delta >= from) {
-			r = record_iter_init(&w->records, &batch);
+			r = record_decoder_open(w->decoder, &batch);
 			w->in_batch = true;
 		}
 		if (r < 0)
@@ -67,13 +66,13 @@ static bool is_over(const struct encode_range *range, const struct encode_limits
 		(range->n_records > 0 && range->bytes + n > limits->bytes);
 }
 
-int encode_measure(const struct topics_pieces *pieces, uint64_t batches_end, const struct encode_limits *limits,
+int encode_measure(const struct encode_source *source, uint64_t batches_end, const struct encode_limits *limits,
 		   struct encode_range *range)
 {
 	struct record record;
 	struct walk w;
 	int r;
-	walk_init(&w, pieces);
+	walk_init(&w, source);
 	while ((r = walk_next(&w, range->end, &record)) == 1) {
 		uint64_t n = record_bytes(&record);
 		range->full = is_over(range, limits, n);
@@ -311,10 +310,10 @@ static int encode_records(struct encoder *e, struct walk *w, struct buf *out, si
 	return e->offset >= e->end;
 }
 
-int encoder_run(struct encoder *e, const struct topics_pieces *pieces, struct buf *out, size_t max)
+int encoder_run(struct encoder *e, const struct encode_source *source, struct buf *out, size_t max)
 {
 	struct walk w;
-	walk_init(&w, pieces);
+	walk_init(&w, source);
 	int r = encode_records(e, &w, out, max);
 	walk_done(&w);
 	return r < 0 ? r : out->failed ? -ENOBUFS : r;

@@ -6,7 +6,14 @@
 #ifndef WORKER_HTTP_PICO_ENCODE_H
 #define WORKER_HTTP_PICO_ENCODE_H
 
+#include "common/record_decode.h"
 #include "common/topics.h"
+
+/* Where the records are. */
+struct encode_source {
+	const struct topics_pieces *pieces;
+	struct record_decoder *decoder; /* borrowed for the call */
+};
 
 enum record_format { FORMAT_JSON, FORMAT_RAW };
 
@@ -25,9 +32,9 @@ struct encode_range {
 
 /*
  * Adds the records from range->end on. batches_end is the offset after the last batch in pieces.
- * -EBADMSG broken, -ENOTSUP compressed.
+ * 0 or the errors of record_decoder_open().
  */
-int encode_measure(const struct topics_pieces *pieces, uint64_t batches_end, const struct encode_limits *limits,
+int encode_measure(const struct encode_source *source, uint64_t batches_end, const struct encode_limits *limits,
 		   struct encode_range *range);
 
 struct encoder {
@@ -46,7 +53,7 @@ void encoder_init(struct encoder *e, enum record_format format, uint64_t from);
  * Appends to out until it holds `max` bytes (a little more: the rest of a small field) or the records up to `end`, or
  * those in pieces, are out. 1: all up to `end` is out; 0: call again; negative: broken.
  */
-int encoder_run(struct encoder *e, const struct topics_pieces *pieces, struct buf *out, size_t max);
+int encoder_run(struct encoder *e, const struct encode_source *source, struct buf *out, size_t max);
 /* What stands behind the last record. */
 void encoder_finish(const struct encoder *e, struct buf *out);
 

@@ -241,14 +241,22 @@ static bool answer_not_modified(struct request *r)
 
 /* ------------------------------------------------------------------ the body */
 
-static const struct topics_pieces no_pieces;
+/* Records are encoded before a callback returns, so that one decoder serves all requests. */
+static struct encode_source source_of(const struct request *r, const struct topics_pieces *pieces)
+{
+	static const struct topics_pieces none;
+	static struct record_decoder decoder;
+	if (decoder.cap == 0)
+		record_decoder_init(&decoder, r->server->conf->max_decompressed_size);
+	return (struct encode_source){ .pieces = pieces != NULL ? pieces : &none, .decoder = &decoder };
+}
 
 /* Adds what stands in pieces to the body, up to a piece. 0 or negative. */
 static int encode_more(struct request *r, const struct topics_pieces *pieces)
 {
+	struct encode_source source = source_of(r, pieces);
 	struct read *read = r->state;
-	int done = encoder_run(&read->encoder, pieces != NULL ? pieces : &no_pieces, &r->answer.body,
-			       request_piece_max(r));
+	int done = encoder_run(&read->encoder, &source, &r->answer.body, request_piece_max(r));
 	return done < 0 ? done : 0;
 }
 
@@ -303,20 +311,19 @@ static void answer_gathered(struct request *r)
 static void answer_unreadable(struct request *r, int fault)
 {
 	buf_reset(&r->answer.body, 0);
-	if (fault == -ENOTSUP)
-		pico_not_supported(r, "reading compressed batches");
-	else
-		answer_error(r, 500, "internal", "a stored batch cannot be read", NULL);
+	answer_error(r, 500, "internal", fault == -E2BIG ? "a stored batch is larger than --max-decompressed-size" :
+		     "a stored batch cannot be read", NULL);
 }
 
 /* Counts and encodes what this answer brought. 0 or negative. */
 static int gather(struct request *r, const Ipc__ReadAnswer *a, const struct topics_pieces *pieces)
 {
+	struct encode_source source = source_of(r, pieces);
 	struct read *read = r->state;
 	bool fits = read->encoder.offset >= read->range.end;
 	read->confirm = a->confirm;
 	read->closed = a->closed;
-	int fault = encode_measure(pieces != NULL ? pieces : &no_pieces, a->end, &read->limits, &read->range);
+	int fault = encode_measure(&source, a->end, &read->limits, &read->range);
 	if (fault < 0 || !fits)
 		return fault;
 	read->encoder.end = read->range.end;

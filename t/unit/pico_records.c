@@ -17,6 +17,8 @@
 
 #define BOUND (1u << 20)
 
+static struct record_decoder decoder = { .cap = BOUND };
+
 /* One stored batch of a JSON body, at an offset. */
 static struct buf stored(const char *json, uint64_t base)
 {
@@ -36,6 +38,7 @@ static struct buf encoded(struct slice batches, size_t cut, enum record_format f
 {
 	struct slice two[2] = { slice_of(batches.p, cut), slice_of(batches.p + cut, batches.n - cut) };
 	struct topics_pieces pieces = { .piece = two, .n_pieces = 2 };
+	struct encode_source source = { &pieces, &decoder };
 	struct encoder e;
 	struct buf all, part;
 	int r;
@@ -45,7 +48,7 @@ static struct buf encoded(struct slice batches, size_t cut, enum record_format f
 	e.end = end;
 	do {
 		buf_reset(&part, BOUND);
-		r = encoder_run(&e, &pieces, &part, max);
+		r = encoder_run(&e, &source, &part, max);
 		assert_true(r >= 0);
 		buf_put_slice(&all, buf_slice(&part));
 	} while (r == 0);
@@ -229,15 +232,16 @@ static void test_measure(void **state)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct encode_limits limits = { rows[i].count, rows[i].bytes };
 		struct encode_range range = { .end = rows[i].from }, two = range;
-		assert_int_equal(encode_measure(&pieces, 6, &limits, &range), 0);
+		assert_int_equal(encode_measure(&(struct encode_source){ &pieces, &decoder }, 6, &limits, &range), 0);
 		assert_int_equal(range.n_records, rows[i].n);
 		assert_int_equal(range.end, rows[i].end);
 		assert_int_equal(range.value_bytes, rows[i].values);
 		/* The same over two reads. */
 		struct topics_pieces first = { .piece = slices, .n_pieces = 1 }, second = { .piece = slices + 1, .n_pieces = 1 };
-		assert_int_equal(encode_measure(&first, rows[i].from < 3 ? 3 : rows[i].from, &limits, &two), 0);
+		struct encode_source one = { &first, &decoder }, other = { &second, &decoder };
+		assert_int_equal(encode_measure(&one, rows[i].from < 3 ? 3 : rows[i].from, &limits, &two), 0);
 		if (!two.full)
-			assert_int_equal(encode_measure(&second, 6, &limits, &two), 0);
+			assert_int_equal(encode_measure(&other, 6, &limits, &two), 0);
 		assert_int_equal(two.n_records, rows[i].n);
 		assert_int_equal(two.end, rows[i].end);
 		assert_int_equal(two.value_bytes, rows[i].values);
@@ -249,11 +253,12 @@ static void test_measure(void **state)
 static void test_empty(void **state)
 {
 	struct topics_pieces none = { 0 };
+	struct encode_source source = { &none, &decoder };
 	struct encoder e;
 	struct buf out;
 	buf_init(&out, BOUND);
 	encoder_init(&e, FORMAT_JSON, 9);
-	assert_int_equal(encoder_run(&e, &none, &out, 100), 1);
+	assert_int_equal(encoder_run(&e, &source, &out, 100), 1);
 	encoder_finish(&e, &out);
 	assert_true(slice_is(buf_slice(&out), "[]\n"));
 	buf_done(&out);
