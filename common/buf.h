@@ -24,8 +24,9 @@ void buf_done(struct buf *b);
 void buf_reset(struct buf *b, size_t keep);
 
 static inline size_t buf_len(const struct buf *b) { return b->end - b->begin; }
-static inline uint8_t *buf_head(const struct buf *b) { return b->p + b->begin; }
-static inline struct slice buf_slice(const struct buf *b) { return slice_of(b->p + b->begin, b->end - b->begin); }
+/* NULL while nothing was put. */
+static inline uint8_t *buf_head(const struct buf *b) { return b->begin > 0 ? b->p + b->begin : b->p; }
+static inline struct slice buf_slice(const struct buf *b) { return slice_of(buf_head(b), b->end - b->begin); }
 
 /* Room for n more bytes at the end, NULL when failed. Follow with buf_commit(). */
 uint8_t *buf_reserve(struct buf *b, size_t n);
