@@ -111,7 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	feed(data, size, HTTP1_READ_MAX, HTTP1_READ_MAX, &whole);
 	check_cut(data, size, 1, 1, &whole);
 	check_cut(data, size, 1, 7, &whole);
-	for (size_t cut = 1; cut < size; cut += size < 512 ? 1 : size / 64)
+	for (size_t cut = 1; cut < size; cut += size < 32 ? 1 : size / 32)
 		check_cut(data, size, cut, HTTP1_READ_MAX, &whole);
 	buf_done(&whole);
 	return 0;

@@ -49,5 +49,5 @@ fuzz:
 endif
 
 EXTRA_DIST += t/fuzz/README t/fuzz/run t/fuzz/replay.c t/fuzz/fuzz.h t/fuzz/corpus \
-	$(FUZZ_TARGETS:%=t/fuzz/%.c) t/fuzz/json.dict
+	$(FUZZ_TARGETS:%=t/fuzz/%.c) t/fuzz/json.dict t/fuzz/http.dict
 CLEANFILES += $(FUZZ_REPLAYS) $(FUZZ_RUNNERS)
