@@ -178,22 +178,23 @@ static void read_array(struct reader *r, const struct kmsg_field *f, uint8_t *to
 		read_value(r, f, item);
 }
 
-/* A struct that may be null: a byte, negative for null, then the struct. */
+/* A struct that may be null: a byte, negative for null, then the struct (KIP-893). */
 static void read_pointer(struct reader *r, const struct kmsg_field *f, uint8_t *to)
 {
 	uint8_t *p = NULL;
-	if (!has(r, 1))
-		return;
-	int8_t there = (int8_t)*r->p++;
-	if (there >= 0) {
+	bool is_null = false;
+	if (r->version >= f->nullable_from) {
+		if (!has(r, 1))
+			return;
+		is_null = (int8_t)*r->p++ < 0;
+	}
+	if (!is_null) {
 		p = region_alloc(r->region, f->of->size);
 		if (p == NULL) {
 			fail(r, -ENOBUFS);
 			return;
 		}
 		read_struct(r, f->of, p);
-	} else if (r->version < f->nullable_from) {
-		fail(r, -EBADMSG);
 	}
 	memcpy(to + f->at, &p, sizeof(p));
 }

@@ -196,14 +196,15 @@ static void write_array(struct writer *w, const struct kmsg_field *f, const uint
 static void write_pointer(struct writer *w, const struct kmsg_field *f, const uint8_t *from)
 {
 	const uint8_t *of;
-	uint8_t *p = take(w, 1);
 	memcpy(&of, from + f->at, sizeof(of));
-	bool is_null = of == NULL && w->version >= f->nullable_from;
-	if (p == NULL)
-		return;
-	*p = is_null ? 0xff : 1;
-	if (!is_null)
-		write_struct(w, f->of, of != NULL ? of : f->of->defaults);
+	if (w->version >= f->nullable_from) {
+		uint8_t *p = take(w, 1);
+		if (p != NULL)
+			*p = of == NULL ? 0xff : 1;
+		if (of == NULL)
+			return;
+	}
+	write_struct(w, f->of, of != NULL ? of : f->of->defaults);
 }
 
 static inline void write_field(struct writer *w, const struct kmsg_field *f, const uint8_t *from)

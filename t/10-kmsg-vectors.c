@@ -14,6 +14,7 @@
 #include "common/kafka_error.h"
 #include "common/kafka_frame.h"
 #include "common/wire.h"
+#include "t/kmsg_types_gen.h"
 
 #define FRAME_MAX (32u << 20)
 
@@ -223,6 +224,66 @@ static void test_nullable_struct(void **state)
 	assert_null(q->cursor);
 	q = vector(&kmsg_describe_topic_partitions_request_desc, 0, "01 000007d0 01 02 'a' 00000003 00 00");
 	assert_int_equal(q->cursor->partition_index, 3);
+}
+
+#define NUMBERS "01 80 8000 80000000 8000000000000000 ffff ffffffff 3ff8000000000000 000102030405060708090a0b0c0d0e0f"
+
+/* Every type in every place where it may stand (golden/kmsg_types.kmsg). */
+static void test_all_types(void **state)
+{
+	const struct kmsg_desc *desc = &kmsg_all_types_desc;
+	struct kmsg_all_types *v = vector(desc, 0, NUMBERS
+		"0001 'a' 0001 'b' 00000002 'cd' 00000001 'e' 0000 ffffffff ffffffff 00000007 0009"
+		"00000005 00000001 0001 'w' 00000001 0000000000000102 00000002 0100 00000000 00000000"
+		"00000001 00000001 'z'");
+	assert_true(v->yes && v->int8 == -128 && v->int16 == INT16_MIN && v->int32 == INT32_MIN);
+	assert_true(v->int64 == INT64_MIN && v->uint16 == 65535 && v->uint32 == UINT32_MAX && v->float64 == 1.5);
+	assert_true(v->inner.number == 7 && v->inner.deep.number == 9 && v->null_struct->number == 5);
+	assert_true(v->n_numbers == 1 && v->numbers[0] == 258 && v->n_bools == 2 && v->bools[0] && !v->bools[1]);
+	assert_true(v->null_string.p != NULL && v->null_bytes.p == NULL && v->null_blob.bytes.p == NULL);
+	assert_true(slice_is(v->string16, "b") && slice_is(v->blobs[0], "z") && v->late == 11 && v->tag_int == 42);
+	assert_true(v->tag_last == UINT32_MAX && v->tag_struct.again.number == 4 && v->tag_maybe == NULL);
+
+	v = vector(desc, 1, NUMBERS
+		"02 'a' 0001 'b' 03 'cd' 02 'e' 01 00 01 00000007 0009 00 00 ff"
+		"01 01 02 bff0000000000000 01 01 00"
+		"0a 00 08 0000000000000001 01 03 03 'hi' 02 01 01 03 01 01 04 03 03 0102"
+		"05 10 000102030405060708090a0b0c0d0e0f 06 08 3ff8000000000000"
+		"07 0c 02 00000001 01 64 04 00000005 09 0f 00000003 02 02 'w' 01 02 05 00000008 00"
+		"0a 06 01 00000006 00");
+	assert_true(v->tag_int == 1 && slice_is(v->tag_string, "hi") && v->tag_null.p != NULL && v->tag_null.n == 0);
+	assert_true(v->tag_bool && v->tag_bytes.n == 2 && v->tag_uuid.bytes[15] == 15 && v->tag_float == 1.5);
+	assert_true(v->n_tag_array == 1 && v->tag_array[0].number == 1 && v->tag_array[0].tag_inside == 5);
+	assert_true(v->tag_struct.number == 3 && v->tag_struct.again.number == 8 && v->tag_maybe->number == 6);
+	assert_true(v->null_words == NULL && v->null_struct == NULL && v->doubles[0] == -1.0);
+
+	v = vector(desc, 2, NUMBERS
+		"01 0000 01 01 00 00 00 00000007 0009 00 00 ff 01 01 01 01 01 0000000c 01 ac02 04 00000000");
+	assert_true(v->null_string.p == NULL && v->late == 12 && v->tag_last == 0);
+	vector(&kmsg_old_types_desc, 0, "ffffffff ff");
+	vector(&kmsg_old_types_desc, 0, "00000001 0001 'a' 01 00000003");
+	refused(&kmsg_old_types_desc, 0, "00000001 ffff ff");     /* an element is never null */
+}
+
+/* Tagged fields whose size does not fit the byte that was kept for it. */
+static void test_long_tags(void **state)
+{
+	static const uint8_t x[20000] = { [0 ... 19999] = 'x' };
+	static const size_t sizes[] = { 125, 126, 127, 128, 129, 16380, 16381, 16382, 16383, 20000 };
+	struct slice words[1];
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct kmsg_all_types got, *v = KMSG_NEW(&region, all_types, 1);
+		struct kmsg_form form = form_of(&kmsg_all_types_desc, 1);
+		words[0] = slice_of(x, sizes[i]);
+		v->tag_string = words[0];
+		v->tag_struct.words = words;
+		v->tag_struct.n_words = 1;
+		v->tag_struct.again.number = 77;
+		buf_reset(&out, 0);
+		assert_int_equal(kmsg_encode(form, v, &out, NULL), 0);
+		assert_int_equal(kmsg_decode(form, buf_slice(&out), &region, &got), 0);
+		assert_true(kmsg_equal(&kmsg_all_types_struct, v, &got));
+	}
 }
 
 static void test_refusals(void **state)
@@ -440,7 +501,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(test_api_versions), TEST(test_metadata_v1), TEST(test_metadata_v12), TEST(test_produce),
-		TEST(test_fetch), TEST(test_nullable_struct), TEST(test_refusals), TEST(test_unsayable),
+		TEST(test_fetch), TEST(test_nullable_struct), TEST(test_all_types),
+		TEST(test_long_tags), TEST(test_refusals), TEST(test_unsayable),
 		TEST(test_gaps), TEST(test_frame_sizes), TEST(test_request_headers), TEST(test_response_headers),
 		TEST(test_offered_versions), TEST(test_requests_written),
 	};

@@ -95,10 +95,12 @@ t_40_worker_http_LDADD = worker-http/libworkerhttp.a $(STORAGED_LIBS) $(CMOCKA_L
 
 check_PROGRAMS += t/10-kmsg-roundtrip
 t_10_kmsg_roundtrip_SOURCES = t/10-kmsg-roundtrip.c t/lib/kmsg_fill.c t/lib/kmsg_fill.h
+nodist_t_10_kmsg_roundtrip_SOURCES = t/kmsg_types_gen.c t/kmsg_types_gen.h
 t_10_kmsg_roundtrip_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += t/10-kmsg-vectors
 t_10_kmsg_vectors_SOURCES = t/10-kmsg-vectors.c
+nodist_t_10_kmsg_vectors_SOURCES = t/kmsg_types_gen.c t/kmsg_types_gen.h
 t_10_kmsg_vectors_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += t/00-unit-region
@@ -145,6 +147,21 @@ t_child_probe_LDADD = $(COMMON_LIBS)
 check_PROGRAMS += t/json-tool
 t_json_tool_SOURCES = t/json_tool.c
 t_json_tool_LDADD = $(COMMON_LIBS)
+
+# Messages that use what no API uses.
+BUILT_SOURCES += t/kmsg_types_gen.c t/kmsg_types_gen.h
+CLEANFILES += t/kmsg_types_gen.c t/kmsg_types_gen.h
+EXTRA_DIST += t/golden/kmsg_types.kmsg t/10-kmsg-generator.py
+t/kmsg_types_gen.h: t/kmsg_types_gen.c
+	@test -f $@ || { rm -f $< && $(MAKE) $<; }
+t/kmsg_types_gen.c: t/golden/kmsg_types.kmsg $(KMSG_GEN)
+	$(AM_V_GEN)$(MKDIR_P) t && $(PYTHON3) $(srcdir)/$(KMSG_GEN) t/kmsg_types_gen $(srcdir)/t/golden/kmsg_types.kmsg
+
+# The Kafka codec on a pipe, for t/10-kmsg-differential.py.
+check_PROGRAMS += t/kmsg-tool
+t_kmsg_tool_SOURCES = t/kmsg_tool.c t/lib/kmsg_fill.c t/lib/kmsg_fill.h
+t_kmsg_tool_LDADD = $(COMMON_LIBS)
+EXTRA_DIST += t/10-kmsg-differential.py t/golden/kafka_messages.py t/golden/kafka_messages.txt
 
 EXTRA_DIST += t/run t/00-headers.t t/90-layers.t t/90-tidy.t t/lib/tree.py
 EXTRA_DIST += t/run t/00-headers.t t/90-layers.t t/lib/tree.py

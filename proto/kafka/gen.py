@@ -97,7 +97,7 @@ class Field:
             return "(void *)kmsg_nothing" if self.nullable is not None else None
         if self.of:
             if text is not None or self.nullable is not None:
-                raise Fault("a struct that may be null is null by default, another has no default")
+                raise Fault("a struct that may be null says so (= null), another has no default")
             return None
         if self.kind in ("string", "string16", "bytes", "records"):
             if text is not None:
@@ -112,17 +112,21 @@ class Field:
         value, bits, signed = int(text, 0), int(self.kind.lstrip("uint")), not self.kind.startswith("u")
         if not -(1 << (bits - 1) if signed else 0) <= value < 1 << (bits - signed):
             raise Fault(f"{text} does not fit {self.kind}")
-        suffix = {"int32": f"(-{2**31 - 1} - 1)" if value == -2**31 else str(value), "int64": f"INT64_C({value})"}
-        return suffix.get(self.kind, str(value)) if value else None
+        if value == -1 << (bits - 1):
+            return f"INT{bits}_MIN"
+        return f"INT64_C({value})" if bits == 64 else f"{value}u" if bits == 32 and not signed else str(value or "") or None
 
     def pointer(self):
         """Whether the member is a pointer to struct: one that may be null."""
         return self.of and not self.is_array and self.nullable is not None
 
+    def has_records(self):
+        return self.kind == "records" or (self.of and any(f.has_records() for f in self.of.fields))
+
     def least(self, version, flexible):
         if self.is_array:
             return 1 if flexible else 4
-        if self.pointer():
+        if self.pointer() and version >= self.nullable:
             return 1
         return self.of.least(version) if self.of else TYPES[self.kind][1 + flexible]
 
@@ -274,10 +278,13 @@ def main(prefix, *paths):
     for path in paths:
         parse(path, messages)
     names = [m.name for m in messages]
-    twice = {n for n in names if names.count(n) > 1}
-    empty = [s.symbol for m in messages for s in inner_first(m.top) if not s.fields]
-    if twice or empty:
-        sys.exit(f"messages twice: {sorted(twice)}, structs without a field: {empty}")
+    twice = sorted({n for n in names if names.count(n) > 1})
+    structs = [s for m in messages for s in inner_first(m.top)]
+    empty = [s.symbol for s in structs if not s.fields]
+    tagged = [f.name for s in structs for f in s.fields if f.tag is not None and f.has_records()]
+    for fault, found in (("a message twice", twice), ("no field in", empty), ("records in a tagged field", tagged)):
+        if found:
+            sys.exit(f"{fault}: {' '.join(found)}")
     stem = os.path.basename(prefix)
     header = os.path.join(os.path.basename(os.path.dirname(prefix)), stem + ".h")
     write(prefix + ".c", define(messages, header, stem))

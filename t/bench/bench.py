@@ -116,6 +116,7 @@ def main():
         for r in roles:
             figure(f"cpu-s-per-GiB-read-{kind}-{r}", "-", f"{used[r] / max(gib, 0.001):.2f}", "-", "-")
     node.stop()
+    print(run(os.path.join(bench, "bench-kmsg")), end="")
 
 
 main()

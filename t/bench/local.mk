@@ -3,7 +3,10 @@
 EXTRA_PROGRAMS += t/bench/bench-net
 t_bench_bench_net_SOURCES = t/bench/bench-net.c
 t_bench_bench_net_LDADD = $(COMMON_LIBS)
-bench_targets = t/bench/bench-net
+EXTRA_PROGRAMS += t/bench/bench-kmsg
+t_bench_bench_kmsg_SOURCES = t/bench/bench-kmsg.c
+t_bench_bench_kmsg_LDADD = $(COMMON_LIBS)
+bench_targets = t/bench/bench-net t/bench/bench-kmsg
 
 .PHONY: bench
 bench: all $(bench_targets)

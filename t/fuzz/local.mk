@@ -3,6 +3,7 @@
 FUZZ_TARGETS =
 FUZZ_TARGETS += json
 FUZZ_TARGETS += record_batch
+FUZZ_TARGETS += kafka_frame
 FUZZ_TARGETS += http
 FUZZ_TARGETS += ipc
 FUZZ_TARGETS += storage_url

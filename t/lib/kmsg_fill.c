@@ -25,7 +25,7 @@ static struct slice random_bytes(struct kmsg_fill *fill)
 	uint8_t *p = region_alloc(fill->region, n);
 	must(p != NULL);
 	for (size_t i = 0; i < n; i++)
-		p[i] = (uint8_t)kmsg_fill_next(fill);
+		p[i] = fill->is_text ? 'a' + kmsg_fill_next(fill) % 26 : (uint8_t)kmsg_fill_next(fill);
 	return slice_of(p, n);
 }
 

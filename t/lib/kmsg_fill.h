@@ -13,6 +13,7 @@ struct kmsg_fill {
 	uint64_t state;         /* of the generator; the seed */
 	int16_t version;
 	uint32_t items_max;     /* of an array */
+	bool is_text;           /* strings of lower-case letters only */
 };
 
 uint64_t kmsg_fill_next(struct kmsg_fill *fill);
