@@ -116,13 +116,18 @@ static void wait_for(struct result *r, int64_t from, unsigned ms)
 	call(r, IPC_WAIT, &m.base, NOTHING, ms);
 }
 
-static void read_at(struct result *r, int64_t from)
+static void read_within(struct result *r, int64_t from, unsigned ms)
 {
 	Ipc__ReadRequest m = IPC__READ_REQUEST__INIT;
 	Ipc__LogRef l = IPC__LOG_REF__INIT;
 	m.log = &l;
 	m.from = from;
-	call(r, IPC_READ, &m.base, NOTHING, SOON);
+	call(r, IPC_READ, &m.base, NOTHING, ms);
+}
+
+static void read_at(struct result *r, int64_t from)
+{
+	read_within(r, from, SOON);
 }
 
 static void other(struct result *r, enum ipc_type type)
@@ -344,7 +349,7 @@ static void test_read_joins_no_read_under_way(void **state)
 	w.place.node.hold[IPC_READ] = true;
 	read_at(&a, 3);
 	seen(IPC_READ, 1);
-	read_at(&b, 3);
+	read_within(&b, 3, SOON / 2);
 	seen(IPC_READ, 2);
 	node_answer_all(&w.place.node);
 	finish(&a);
