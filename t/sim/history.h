@@ -41,6 +41,7 @@ struct hist_op {
 	uint32_t producer;              /* HIST_NONE: without */
 	uint64_t epoch, seq;
 	bool has_match, has_stream_seq, closes, check_only;
+	bool closed_first;              /* order of the questions: closed before producer */
 	uint64_t match, stream_seq;
 	/* answers */
 	bool duplicate, closed, base_known, ready, created;

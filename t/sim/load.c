@@ -58,6 +58,11 @@ void value_free(struct value *v)
 	free(v);
 }
 
+static bool is_closed_first(const struct value *v)
+{
+	return v->number % 2 == 1;
+}
+
 uint32_t value_attempt(struct client *c, struct value *v)
 {
 	uint32_t hist = history_op(&c->run->history, HIST_APPEND);
@@ -75,6 +80,7 @@ uint32_t value_attempt(struct client *c, struct value *v)
 	op->has_stream_seq = v->has_stream_seq;
 	op->stream_seq = v->stream_seq;
 	op->closes = v->closes;
+	op->closed_first = is_closed_first(v);
 	op->check_only = v->check_only;
 	v->hist = hist;
 	return hist;
@@ -199,7 +205,7 @@ static void value_send(struct client *c, struct value *v)
 	m.has_stream_seq = v->has_stream_seq;
 	put_be64(stream_seq, v->stream_seq);
 	m.stream_seq = (ProtobufCBinaryData){ .len = 8, .data = stream_seq };
-	m.order = v->number % 2 == 0 ? IPC__APPEND_REQUEST__ORDER__PRODUCER_FIRST : IPC__APPEND_REQUEST__ORDER__CLOSED_FIRST;
+	m.order = is_closed_first(v) ? IPC__APPEND_REQUEST__ORDER__CLOSED_FIRST : IPC__APPEND_REQUEST__ORDER__PRODUCER_FIRST;
 	if (v->has_producer) {
 		snprintf(id, sizeof(id), "producer-%u", v->producer);
 		producer.id = id;
@@ -329,7 +335,7 @@ static void begin_value(struct client *c)
 	} else if (sim_chance(s, 30)) {
 		v->check_only = true;
 	}
-	v->closes = c->topic->temporary && sim_chance(s, 20);
+	v->closes = c->topic->temporary && sim_chance(s, 40);
 	value_add(c, v);
 	value_send(c, v);
 }

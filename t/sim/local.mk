@@ -42,8 +42,10 @@ t_sim_sim_planted_LDADD = t/sim/libsim.a t/sim/libplanted.a $(STORAGED_LIBS)
 EXTRA_DIST += t/sim/README t/sim/coverage t/30-sim-short.t t/30-sim-determinism.t t/30-sim-planted.t
 
 SEEDS = 1000
-.PHONY: sim sim-coverage
-sim: t/sim/sim
+.PHONY: sim sim-built sim-coverage
+sim-built: $(BUILT_SOURCES)
+	@$(MAKE) t/sim/sim
+sim: sim-built
 	t/sim/sim --seeds 1..$(SEEDS) --jobs $$(nproc)
 sim-coverage:
 	$(srcdir)/t/sim/coverage $(srcdir) $(SEEDS)

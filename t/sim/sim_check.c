@@ -527,6 +527,29 @@ static bool ends_log(const struct hist_op *op)
 	       (op->kind == HIST_CLOSE || op->kind == HIST_DELETE || (op->kind == HIST_APPEND && op->closes));
 }
 
+/* What closes a log stands at its end. */
+static bool check_last_value(struct judge *j, const struct hist_op *op)
+{
+	if (op->kind != HIST_APPEND || !op->closes || op->check_only || !is_final(j, op->log))
+		return true;
+	const struct value *v = &j->values[op->value];
+	const struct hist_log *log = &j->h->logs[op->log];
+	if (v->n_found > 0 && (!log->closed || v->base + v->n_records != log->confirm))
+		return fault(j, 9, "log %u goes on behind value %u, which closes it", op->log, op->value);
+	return true;
+}
+
+/* A producer's append that is there is a duplicate when it comes again, also when the log is closed. */
+static bool check_closed_duplicate(struct judge *j, const struct hist_op *op)
+{
+	if (op->kind != HIST_APPEND || op->outcome != HIST_REFUSED || op->error != PICO_CLOSED ||
+	    op->producer == HIST_NONE || j->values[op->value].n_found == 0)
+		return true;
+	if (op->closes || !op->closed_first)
+		return fault(j, 7, "value %u is there, and was refused as closed when it came again", op->value);
+	return true;
+}
+
 static bool is_about(const struct judge *j, const struct hist_op *end, const struct hist_op *op)
 {
 	if (op->log == HIST_NONE)
@@ -537,6 +560,9 @@ static bool is_about(const struct judge *j, const struct hist_op *end, const str
 static bool check_closes(struct judge *j)
 {
 	const struct history *h = j->h;
+	for (size_t i = 0; i < h->n_ops; i++)
+		if (!check_last_value(j, &h->ops[i]) || !check_closed_duplicate(j, &h->ops[i]))
+			return false;
 	for (size_t i = 0; i < h->n_ops; i++) {
 		const struct hist_op *end = &h->ops[i];
 		if (!ends_log(end))
@@ -547,6 +573,13 @@ static bool check_closes(struct judge *j)
 				     op->n_records > 0 && !op->check_only;
 			if (acked && op->invoked_ns > end->answered_ns && is_about(j, end, op) && op->proc >= end->proc)
 				return fault(j, 9, "log %u: value %u was acknowledged after its end", op->log, op->value);
+		}
+		for (size_t k = 0; k < h->n_ops; k++) {
+			const struct hist_op *op = &h->ops[k];
+			bool shows = (op->kind == HIST_OFFSETS || op->kind == HIST_READ) && op->outcome == HIST_OK;
+			if (shows && !op->closed && end->kind != HIST_DELETE && op->invoked_ns > end->answered_ns &&
+			    is_about(j, end, op) && op->proc >= end->proc)
+				return fault(j, 9, "log %u was shown open after a close was acknowledged", op->log);
 		}
 		for (uint32_t k = 0; k < h->n_logs; k++)
 			if (h->logs[k].read_back && !h->logs[k].closed && end->kind != HIST_DELETE &&
@@ -620,13 +653,15 @@ static bool check_wait(struct judge *j, const struct hist_op *w)
 		return fault(j, 11, "log %u: a wait at %" PRIu64 " was ended for nothing", w->log, w->from);
 	for (size_t i = 0; i < j->h->n_ops; i++) {
 		const struct hist_op *op = &j->h->ops[i];
-		if (op->log != w->log || op->proc != w->proc || op->kind != HIST_APPEND || op->outcome != HIST_OK ||
-		    op->check_only || op->next <= w->from || op->duplicate)
+		bool wakes = op->kind == HIST_APPEND && op->log == w->log && !op->check_only && !op->duplicate &&
+			     (op->next > w->from || op->closes);
+		bool ends = (op->kind == HIST_DELETE || op->kind == HIST_CLOSE) && op->topic == w->topic;
+		if (op->proc != w->proc || op->outcome != HIST_OK || (!wakes && !ends))
 			continue;
 		uint64_t known = op->answered_ns > w->invoked_ns ? op->answered_ns : w->invoked_ns;
 		if (known + WAKE_NS < w->answered_ns)
-			return fault(j, 11, "log %u: a wait at %" PRIu64 " slept on after %" PRIu64
-				     " had been acknowledged", w->log, w->from, op->next);
+			return fault(j, 11, "log %u: a wait at %" PRIu64 " slept on after %s had been acknowledged",
+				     w->log, w->from, wakes ? "more" : "its end");
 	}
 	return true;
 }

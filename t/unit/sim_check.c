@@ -341,6 +341,38 @@ static void test_9_ends(void **state)
 	expect(&h, 9);
 }
 
+static void test_7_9_closer(void **state)
+{
+	struct history h = begin();
+	struct hist_op *op = append(&h, 0, 1, 0);
+	op->closes = true;
+	op->outcome = HIST_UNKNOWN;
+	append(&h, 1, 1, 2)->outcome = HIST_UNKNOWN;
+	FINAL(&h, 0, 1);
+	h.logs[0].closed = true;
+	expect(&h, 9);
+
+	for (int first = 0; first < 2; first++) {
+		h = begin();
+		produce(&h, 0, 1, 0, 0, 0)->outcome = HIST_UNKNOWN;
+		op = produce(&h, 0, 2, 0, 0, 0);
+		op->outcome = HIST_REFUSED;
+		op->error = PICO_CLOSED;
+		op->closed_first = first == 1;
+		FINAL(&h, 0);
+		h.logs[0].closed = true;
+		expect(&h, first == 1 ? 0 : 7);
+	}
+
+	h = begin();
+	append(&h, 0, 1, 0);
+	call(&h, HIST_CLOSE, 2);
+	call(&h, HIST_OFFSETS, 3)->confirm = 2;
+	FINAL(&h, 0);
+	h.logs[0].closed = true;
+	expect(&h, 9);
+}
+
 static void test_10_wal(void **state)
 {
 	for (int bad = 0; bad < 5; bad++) {
@@ -407,6 +439,12 @@ static void test_11_wakeups(void **state)
 	expect(&h, 11);
 
 	h = begin();
+	w = call(&h, HIST_WAIT, 1);
+	w->answered_ns = 20 * S;
+	call(&h, HIST_DELETE, 2);
+	expect(&h, 11);
+
+	h = begin();
 	append(&h, 0, 1, 0);
 	w = call(&h, HIST_WAIT, 2);
 	w->from = w->confirm = 2;
@@ -422,7 +460,7 @@ int main(void)
 		cmocka_unit_test(test_3_presence), cmocka_unit_test(test_4_6_reads), cmocka_unit_test(test_5_watermark),
 		cmocka_unit_test(test_5_7_producers), cmocka_unit_test(test_9_ends), cmocka_unit_test(test_10_wal),
 		cmocka_unit_test(test_11_wakeups), cmocka_unit_test(test_12_stamps),
-		cmocka_unit_test(test_9_shown_closed),
+		cmocka_unit_test(test_9_shown_closed), cmocka_unit_test(test_7_9_closer),
 	};
 	return cmocka_run_group_tests_name("sim_check", tests, NULL, NULL);
 }
