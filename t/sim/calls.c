@@ -379,7 +379,6 @@ struct sim_call *call_send(struct client *client, struct sim_node *n, enum ipc_t
 		op->client = client->index;
 		op->stream = client->stream * RUN_CLIENTS + client->index;
 		op->invoked_ns = r->sim.now_ns;
-		op->deadline_ns = r->sim.now_ns + timeout_ms * SIM_MS;
 	}
 	sim_trace(&r->sim, c->call.row->name, c->call.request_id, client->index);
 	c->next = n->calls;

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum hist_kind { HIST_APPEND, HIST_READ, HIST_WAIT, HIST_OFFSETS, HIST_CREATE, HIST_DELETE, HIST_CLOSE, HIST_RESUME };
+enum hist_kind { HIST_APPEND, HIST_READ, HIST_WAIT, HIST_OFFSETS, HIST_CREATE, HIST_DELETE, HIST_CLOSE };
 
 enum hist_outcome {
 	HIST_UNKNOWN,           /* not answered, or answered that nobody knows */
@@ -31,7 +31,6 @@ struct hist_op {
 	uint32_t stream;                /* calls of one connection: answers in order are owed within it */
 	uint32_t proc;                  /* which start of the node; larger is newer */
 	uint64_t invoked_ns, answered_ns;   /* answered_ns 0: never */
-	uint64_t deadline_ns;
 	uint32_t log;                   /* HIST_NONE: not about one log */
 	uint32_t topic;
 	/* append */

@@ -20,11 +20,12 @@ static size_t value_encode(struct run *r, struct value *v)
 {
 	struct buf out;
 	struct record_batch_writer w;
-	uint8_t body[600];
+	static uint8_t body[7000];
 	buf_init(&out, 1 << 20);
 	record_batch_begin(&w, &out);
 	for (uint32_t i = 0; i < v->n_records; i++) {
-		size_t n = 8 + (sim_chance(&r->sim, 950) ? sim_below(&r->sim, 60) : sim_below(&r->sim, sizeof(body) - 8));
+		size_t most = r->fat && v->n_records <= 3 ? sizeof(body) - 8 : 592;
+		size_t n = 8 + (sim_chance(&r->sim, r->fat ? 300 : 950) ? sim_below(&r->sim, 60) : sim_below(&r->sim, most));
 		put_le32(body, v->number);
 		put_le32(body + 4, i);
 		for (size_t k = 8; k < n; k++)
@@ -491,7 +492,7 @@ void load_begin(struct run *r)
 		*c = (struct client){ .run = r, .kind = kinds[i], .index = i, .pipeline = 1 };
 		c->instance = sim_rand_next(&r->sim.rand);
 		if (c->kind == CLIENT_PLAIN || c->kind == CLIENT_PRODUCER)
-			c->pipeline = 1 + (unsigned)sim_below(&r->sim, 4);
+			c->pipeline = 1 + (unsigned)sim_below(&r->sim, r->fat ? 12 : 4);
 		if (!r->options.small || i < 6)
 			client_wake(c, sim_below(&r->sim, 100 * SIM_MS));
 	}

@@ -3,6 +3,7 @@
 noinst_LIBRARIES += t/sim/libsim.a
 t_sim_libsim_a_SOURCES = \
 	t/sim/history.c t/sim/history.h \
+	t/sim/faults.h \
 	t/sim/sim.c t/sim/sim.h \
 	t/sim/sim_check.c t/sim/sim_check.h \
 	t/sim/sim_env.c \
@@ -19,11 +20,11 @@ endif
 
 SIM_SOURCES = \
 	t/sim/audit.c \
-	t/sim/calls.c \
-	t/sim/load.c \
+	t/sim/calls.c t/sim/calls.h \
+	t/sim/load.c t/sim/load.h \
 	t/sim/main.c \
 	t/sim/nemesis.c \
-	t/sim/nodes.c \
+	t/sim/nodes.c t/sim/nodes.h \
 	t/sim/readers.c \
 	t/sim/run.c t/sim/run.h
 check_PROGRAMS += t/sim/sim

@@ -202,6 +202,7 @@ void run_seed(const struct run_options *o, struct run_result *ret_result)
 	sim_bucket_init(&r->bucket, &r->sim);
 	sim_bucket_init(&r->wal_bucket, &r->sim);
 	r->two_buckets = sim_chance(&r->sim, 300);
+	r->fat = sim_chance(&r->sim, 250);
 	sim_db_init(&r->db, &r->sim);
 	configure(r);
 	safety(r);
