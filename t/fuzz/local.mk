@@ -4,6 +4,7 @@ FUZZ_TARGETS =
 FUZZ_TARGETS += json
 FUZZ_TARGETS += record_batch
 FUZZ_TARGETS += kafka_frame
+FUZZ_TARGETS += codec
 FUZZ_TARGETS += http
 FUZZ_TARGETS += ipc
 FUZZ_TARGETS += storage_url
