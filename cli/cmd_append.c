@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `pico append`: each line of stdin is a record; up to --batch lines make one request, a JSON batch, which is
- * stored as one unit. A request that fails ends the command: what was acknowledged before it has its line on stderr.
+ * `pico append`: each line of stdin is a record; up to --batch lines make one request, a binary batch, which is
+ * stored as one unit:
+ *
+ *   version u8 = 1 | count u32 | count times: keyLen i32 (-1 none) key | headerCount u32 = 0 | bodyLen u32 body
+ *
+ * A request that fails ends the command: what was acknowledged before it has its line on stderr.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "cli/cli.h"
-#include "common/json_scan.h"
+#include "common/wire.h"
 
+#define BATCH_HEADER 5
 #define REQUEST_MAX (100u << 20)
 #define BATCH_MAX 100000
 
@@ -18,40 +23,37 @@ struct appending {
 	char *path;                     /* with ?partition= */
 	const char *key;
 	struct buf body;
-	uint64_t n;                     /* records in body */
+	uint32_t n;                     /* records in body */
 };
 
-static void put_field(struct buf *body, const char *name, struct slice value)
+static void put_u32(struct buf *body, uint32_t v)
 {
-	if (utf8_is_valid(value)) {
-		buf_printf(body, "\"%s\":", name);
-		json_put_string(body, value);
-	} else {
-		buf_printf(body, "\"%s_b64\":\"", name);
-		base64_put(body, value);
-		buf_put_str(body, "\"");
-	}
+	uint8_t bytes[4];
+	put_be32(bytes, v);
+	buf_put(body, bytes, sizeof(bytes));
 }
 
 static void append_record(struct appending *a, struct slice line)
 {
-	buf_put_str(&a->body, a->n++ == 0 ? "{\"records\":[{" : ",{");
-	if (a->key != NULL) {
-		put_field(&a->body, "key", slice_str(a->key));
-		buf_put_str(&a->body, ",");
-	}
-	put_field(&a->body, "body", line);
-	buf_put_str(&a->body, "}");
+	static const uint8_t header[BATCH_HEADER] = { 1 }; /* the count comes when it is known */
+	if (a->n++ == 0)
+		buf_put(&a->body, header, sizeof(header));
+	put_u32(&a->body, a->key != NULL ? (uint32_t)strlen(a->key) : UINT32_MAX);
+	if (a->key != NULL)
+		buf_put_str(&a->body, a->key);
+	put_u32(&a->body, 0);
+	put_u32(&a->body, (uint32_t)line.n); /* a longer one makes the body fail */
+	buf_put_slice(&a->body, line);
 }
 
 static int append_send(struct appending *a)
 {
-	static const char *const headers[] = { "Content-Type: application/vnd.picomq.batch+json", NULL };
+	static const char *const headers[] = { "Content-Type: application/vnd.picomq.batch", NULL };
 	struct cli_response r;
 	int code = CLI_OK;
-	buf_put_str(&a->body, "]}");
 	if (a->body.failed)
 		return cli_fail(CLI_FAILED, "a request may have %u bytes; use a smaller --batch", REQUEST_MAX);
+	put_be32(buf_head(&a->body) + 1, a->n);
 	cli_request(a->cli, "POST", a->path, headers, buf_slice(&a->body), 0, &r);
 	if (r.status == 200) {
 		const char *start = cli_header(&r, "pico-start-seq"), *next = cli_header(&r, "pico-next-seq");
