@@ -8,6 +8,8 @@
 
 #include <errno.h>
 
+#include "common/must.h"
+
 #define SCRATCH_KEPT (1u << 20)
 
 void record_decoder_init(struct record_decoder *d, size_t cap)
@@ -25,13 +27,17 @@ int record_decoder_open(struct record_decoder *d, const struct record_batch *b)
 {
 	buf_reset(&d->scratch, SCRATCH_KEPT);
 	unsigned codec = b->attributes & BATCH_CODEC_MASK;
-	if (codec == CODEC_NONE)
-		return record_iter_init(&d->iter, b);
 	struct slice bytes = slice_of(b->bytes.p + RECORD_BATCH_HEADER, b->bytes.n - RECORD_BATCH_HEADER);
-	int r = codec_decompress(codec, bytes, d->cap, &d->scratch);
-	if (r == 0)
-		r = record_iter_init_records(&d->iter, b, buf_slice(&d->scratch));
-	return r == -ENOTSUP ? -EBADMSG : r;
+	int r = codec == CODEC_NONE ? 0 : codec_decompress(codec, bytes, d->cap, &d->scratch);
+	must(r != -ENOTSUP); /* record_batch_read() knows the codecs */
+	return r != 0 ? r : record_decoder_again(d, b);
+}
+
+int record_decoder_again(struct record_decoder *d, const struct record_batch *b)
+{
+	if ((b->attributes & BATCH_CODEC_MASK) == CODEC_NONE)
+		return record_iter_init(&d->iter, b);
+	return record_iter_init_records(&d->iter, b, buf_slice(&d->scratch));
 }
 
 int record_decoder_next(struct record_decoder *d, struct record *ret_record)

@@ -29,6 +29,9 @@ void record_decoder_done(struct record_decoder *d);
  */
 int record_decoder_open(struct record_decoder *d, const struct record_batch *b);
 
+/* From the first record of the open batch again; b is the same batch, perhaps at another address. */
+int record_decoder_again(struct record_decoder *d, const struct record_batch *b);
+
 /*
  * As record_iter_next(): 1 and a record, 0, -EBADMSG. Under LogAppendTime its time is the batch's maximum
  * timestamp, else base timestamp plus its delta. Valid until the next open, and as long as the batch's bytes.

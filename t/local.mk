@@ -7,6 +7,10 @@ check_PROGRAMS += t/00-unit-bytes
 t_00_unit_bytes_SOURCES = t/unit/bytes.c
 t_00_unit_bytes_LDADD = $(TEST_LIBS)
 
+check_PROGRAMS += t/00-unit-batch-cache
+t_00_unit_batch_cache_SOURCES = t/unit/batch_cache.c
+t_00_unit_batch_cache_LDADD = worker-http/libworkerhttp.a $(TEST_LIBS)
+
 check_PROGRAMS += t/00-unit-codec
 t_00_unit_codec_SOURCES = t/unit/codec.c
 t_00_unit_codec_LDADD = $(TEST_LIBS)

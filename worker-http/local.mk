@@ -4,10 +4,12 @@ noinst_LIBRARIES += worker-http/libworkerhttp.a
 worker_http_libworkerhttp_a_SOURCES = \
 	worker-http/admin.c worker-http/admin.h \
 	worker-http/admin_processes.c \
+	worker-http/batch_cache.c worker-http/batch_cache.h \
 	worker-http/conn.c worker-http/conn.h \
 	worker-http/http1.c worker-http/http1.h \
 	worker-http/pico.h \
 	worker-http/pico_append.c \
+	worker-http/pico_binary.c \
 	worker-http/pico_create.c \
 	worker-http/pico_encode.c worker-http/pico_encode.h \
 	worker-http/pico_error.c \

@@ -42,5 +42,7 @@ char *pico_name(const struct request *r);
  * -ENOBUFS when `out` is at its bound.
  */
 int pico_json_batch(struct slice doc, struct buf *out, uint32_t *ret_count, char *fault, size_t fault_size);
+/* The same for a binary batch (application/vnd.picomq.batch); of no records, it leaves out alone and counts 0. */
+int pico_binary_batch(struct slice body, struct buf *out, uint32_t *ret_count, char *fault, size_t fault_size);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * POST /name: one raw record, a JSON batch, a close, or both. All records of one request become one
+ * POST /name: one raw record, a JSON or binary batch, a close, or both. All records of one request become one
  * batch, so they take consecutive positions and are stored whole or not at all.
  */
 #include <errno.h>
@@ -140,11 +140,13 @@ static bool raw_batch(struct request *r, struct append *a)
 	return good;
 }
 
+typedef int batch_parser(struct slice body, struct buf *out, uint32_t *ret_count, char *fault, size_t fault_size);
+
 /* False when refused (answered). */
-static bool json_batch(struct request *r, struct append *a)
+static bool parse_batch(struct request *r, struct append *a, batch_parser *parser)
 {
 	char fault[200];
-	if (pico_json_batch(buf_slice(&r->body), &a->batch, &a->message.record_count, fault, sizeof(fault)) != -EBADMSG)
+	if (parser(buf_slice(&r->body), &a->batch, &a->message.record_count, fault, sizeof(fault)) != -EBADMSG)
 		return true;
 	pico_bad_request(r, "%s", fault);
 	return false;
@@ -153,12 +155,14 @@ static bool json_batch(struct request *r, struct append *a)
 /* Encodes the records of the body. False when refused (answered). */
 static bool take_records(struct request *r, struct append *a)
 {
-	if (request_has_type(r, "application/vnd.picomq.batch")) {
-		pico_not_supported(r, "application/vnd.picomq.batch");
-		return false;
-	}
-	bool json = request_has_type(r, "application/vnd.picomq.batch+json");
-	if (!(json ? json_batch(r, a) : raw_batch(r, a)))
+	bool good;
+	if (request_has_type(r, "application/vnd.picomq.batch"))
+		good = parse_batch(r, a, pico_binary_batch);
+	else if (request_has_type(r, "application/vnd.picomq.batch+json"))
+		good = parse_batch(r, a, pico_json_batch);
+	else
+		good = raw_batch(r, a);
+	if (!good)
 		return false;
 	if (a->batch.failed) {
 		struct pico_error e;
@@ -195,13 +199,14 @@ static void close_topic(struct request *r)
 
 static void append_start(struct request *r, struct append *a)
 {
-	bool close = request_flag(r, "pico-closed"), empty = buf_len(&r->body) == 0;
+	bool close = request_flag(r, "pico-closed"), body = buf_len(&r->body) > 0;
+	if ((body || close) && (!take_conditions(r, a) || (body && !take_records(r, a))))
+		return;
+	bool empty = a->message.record_count == 0; /* no body, or a binary batch of no records */
 	if (empty && !close) {
 		pico_bad_request(r, "empty body");
 		return;
 	}
-	if (!take_conditions(r, a) || (!empty && !take_records(r, a)))
-		return;
 	if (empty && a->message.producer == NULL && !a->message.has_match_seq) {
 		close_topic(r);
 		return;

@@ -2,6 +2,10 @@
  *
  * A record is a fixed row of fields: literals and runs of bytes. To go on, the row is walked again
  * and what is out already is passed over; so all state is a field number and a byte count.
+ *
+ * The binary body, all integers big-endian: version u8 = 1 | count u32 | count times
+ * seq u64 | timestamp i64 | keyLen i32 (-1 no key) key | headerCount u32 { nameLen u32 name | valueLen u32 value }
+ * | bodyLen u32 body. What is null, but for the key, reads as empty.
  */
 #include "worker-http/pico_encode.h"
 
@@ -11,22 +15,27 @@
 #include <stdlib.h>
 
 #include "common/json_scan.h"
+#include "common/must.h"
 
+#define BINARY_VERSION 1
+#define BINARY_HEADER 5
 #define STEP 12288      /* bytes of a field between looks at the bound; a multiple of 3 for base64 */
 
 /* ------------------------------------------------------------------ walking records */
 
 struct walk {
 	struct batch_cursor cursor;
-	struct record_decoder *decoder;
-	bool in_batch;
+	const struct encode_source *source;
+	struct record_decoder *decoder; /* at the batch we are in; NULL between two */
+	uint64_t decoded;
 };
 
 static void walk_init(struct walk *w, const struct encode_source *source)
 {
 	batch_cursor_init(&w->cursor, source->pieces);
-	w->decoder = source->decoder;
-	w->in_batch = false;
+	w->source = source;
+	w->decoder = NULL;
+	w->decoded = 0;
 }
 
 static void walk_done(struct walk *w)
@@ -38,21 +47,21 @@ static void walk_done(struct walk *w)
 static int walk_next(struct walk *w, uint64_t from, struct record *ret)
 {
 	for (;;) {
-		int r = w->in_batch ? record_decoder_next(w->decoder, ret) : 0;
+		int r = w->decoder != NULL ? record_decoder_next(w->decoder, ret) : 0;
 		if (r < 0 || (r == 1 && ret->offset >= from))
 			return r;
 		if (r == 1)
 			continue;
 		struct slice bytes;
 		struct record_batch batch;
-		w->in_batch = false;
+		w->decoder = NULL;
 		r = batch_cursor_next(&w->cursor, &bytes);
 		if (r <= 0)
 			return r;
 		r = record_batch_read(bytes, &batch);
 		if (r == 0 && batch.base_offset + batch.last_offset_delta >= from) {
-			r = record_decoder_open(w->decoder, &batch);
-			w->in_batch = true;
+			r = batch_cache_open(w->source->cache, &w->source->log, &batch, &w->decoder);
+			w->decoded += buf_len(&w->decoder->scratch);
 		}
 		if (r < 0)
 			return r;
@@ -63,7 +72,7 @@ static int walk_next(struct walk *w, uint64_t from, struct record *ret)
 static bool is_over(const struct encode_range *range, const struct encode_limits *limits, uint64_t n)
 {
 	return (limits->count > 0 && range->n_records == limits->count) ||
-		(range->n_records > 0 && range->bytes + n > limits->bytes);
+		(range->n_records > 0 && (range->bytes + n > limits->bytes || range->decoded > limits->decoded));
 }
 
 int encode_measure(const struct encode_source *source, uint64_t batches_end, const struct encode_limits *limits,
@@ -73,8 +82,10 @@ int encode_measure(const struct encode_source *source, uint64_t batches_end, con
 	struct walk w;
 	int r;
 	walk_init(&w, source);
+	w.decoded = range->decoded;
 	while ((r = walk_next(&w, range->end, &record)) == 1) {
 		uint64_t n = record_bytes(&record);
+		range->decoded = w.decoded;
 		range->full = is_over(range, limits, n);
 		range->end = record.offset + !range->full;
 		if (range->full)
@@ -114,12 +125,18 @@ static void put_leave(struct put *p)
 	p->e->byte = 0;
 }
 
-static void put_text(struct put *p, const char *text)
+/* A small field that goes out at once. */
+static void put_small(struct put *p, struct slice s)
 {
 	if (!put_enter(p))
 		return;
-	buf_put_str(p->out, text);
+	buf_put_slice(p->out, s);
 	put_leave(p);
+}
+
+static void put_text(struct put *p, const char *text)
+{
+	put_small(p, slice_str(text));
 }
 
 static void put_escaped(struct buf *out, struct slice s)
@@ -270,14 +287,64 @@ static void put_json(struct put *p, const struct record *record)
 	put_text(p, "}");
 }
 
+static void put_u32(struct put *p, uint32_t v)
+{
+	uint8_t bytes[4];
+	put_be32(bytes, v);
+	put_small(p, slice_of(bytes, sizeof(bytes)));
+}
+
+/* A length and its bytes. */
+static void put_counted(struct put *p, struct slice s)
+{
+	put_u32(p, (uint32_t)s.n);
+	put_bytes(p, s, AS_RAW);
+}
+
+/* How many headers there are, whatever the record says of it. */
+static uint32_t count_headers(const struct record *record)
+{
+	struct wire_reader r = wire_reader(record->headers_raw);
+	struct record_header h;
+	uint32_t n = 0;
+	while (record_header_next(&r, &h) == 1)
+		n++;
+	return n;
+}
+
+static void put_binary(struct put *p, const struct record *record)
+{
+	uint8_t begin[20];
+	struct wire_reader r = wire_reader(record->headers_raw);
+	struct record_header h;
+	put_be64(begin, record->offset);
+	put_be64(begin + 8, (uint64_t)record->timestamp_ms);
+	put_be32(begin + 16, record->key.p == NULL ? UINT32_MAX : (uint32_t)record->key.n);
+	put_small(p, slice_of(begin, sizeof(begin)));
+	put_bytes(p, record->key, AS_RAW);
+	put_u32(p, record->n_headers == 0 ? 0 : count_headers(record));
+	while (!p->full && record->n_headers > 0 && record_header_next(&r, &h) == 1) {
+		put_counted(p, h.name);
+		put_counted(p, h.value);
+	}
+	put_counted(p, record->value);
+}
+
 /* True when all of it is out. */
 static bool put_record(struct encoder *e, const struct record *record, struct buf *out, size_t max)
 {
 	struct put p = { .e = e, .out = out, .max = max };
-	if (e->format == FORMAT_RAW)
-		put_bytes(&p, record->value, AS_RAW);
-	else
+	switch (e->format) {
+	case FORMAT_JSON:
 		put_json(&p, record);
+		break;
+	case FORMAT_RAW:
+		put_bytes(&p, record->value, AS_RAW);
+		break;
+	case FORMAT_BINARY:
+		put_binary(&p, record);
+		break;
+	}
 	if (p.full)
 		return false;
 	e->any = true;
@@ -290,6 +357,21 @@ static bool put_record(struct encoder *e, const struct record *record, struct bu
 void encoder_init(struct encoder *e, enum record_format format, uint64_t from)
 {
 	*e = (struct encoder){ .format = format, .offset = from, .end = from };
+}
+
+void encoder_begin(const struct encoder *e, struct buf *out)
+{
+	static const uint8_t none[BINARY_HEADER] = { BINARY_VERSION };
+	if (e->format == FORMAT_BINARY)
+		buf_put(out, none, sizeof(none));
+}
+
+void encoder_count(const struct encoder *e, struct buf *out, uint64_t n_records)
+{
+	if (e->format != FORMAT_BINARY || out->failed)
+		return;
+	must(buf_len(out) >= BINARY_HEADER && n_records <= UINT32_MAX);
+	put_be32(buf_head(out) + 1, (uint32_t)n_records);
 }
 
 static int encode_records(struct encoder *e, struct walk *w, struct buf *out, size_t max)

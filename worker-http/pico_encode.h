@@ -6,20 +6,22 @@
 #ifndef WORKER_HTTP_PICO_ENCODE_H
 #define WORKER_HTTP_PICO_ENCODE_H
 
-#include "common/record_decode.h"
 #include "common/topics.h"
+#include "worker-http/batch_cache.h"
 
-/* Where the records are. */
+/* Where the records are. All borrowed for the call. */
 struct encode_source {
 	const struct topics_pieces *pieces;
-	struct record_decoder *decoder; /* borrowed for the call */
+	struct batch_cache *cache;
+	struct batch_log log;           /* that the pieces are of */
 };
 
-enum record_format { FORMAT_JSON, FORMAT_RAW };
+enum record_format { FORMAT_JSON, FORMAT_RAW, FORMAT_BINARY };
 
 struct encode_limits {
 	uint64_t count;                 /* records; 0: no limit */
 	uint64_t bytes;                 /* key, value and headers; one record is always taken */
+	uint64_t decoded;               /* what all compressed batches of an answer decompress to; the same */
 };
 
 /* The records that are shown; gathered over several reads. */
@@ -27,6 +29,7 @@ struct encode_range {
 	uint64_t n_records, bytes;
 	uint64_t value_bytes;           /* a raw body's length */
 	uint64_t end;                   /* offset after the last one, or of all batches looked at */
+	uint64_t decoded;               /* bytes that were decompressed to find them */
 	bool full;                      /* a limit was reached */
 };
 
@@ -49,6 +52,10 @@ struct encoder {
 };
 
 void encoder_init(struct encoder *e, enum record_format format, uint64_t from);
+/* What stands before the first record; in a binary body with n_records, which encoder_count() sets later. */
+void encoder_begin(const struct encoder *e, struct buf *out);
+/* out still begins with what encoder_begin() put. */
+void encoder_count(const struct encoder *e, struct buf *out, uint64_t n_records);
 /*
  * Appends to out until it holds `max` bytes (a little more: the rest of a small field) or the records up to `end`, or
  * those in pieces, are out. 1: all up to `end` is out; 0: call again; negative: broken.

@@ -20,6 +20,7 @@
 #include "worker-http/server.h"
 
 #define READ_CAP (4u << 20)
+#define COUNT_CAP 1000000               /* records of no bytes count, too */
 #define CURSOR_INTERVAL_MS 20000
 #define CURSOR_SPREAD 60
 #define RECORD_OVERHEAD 80              /* of a stored record alone in its batch */
@@ -90,11 +91,12 @@ static bool take_format(struct request *r, struct read *read, struct buf *value)
 		read->format = FORMAT_RAW;
 		return true;
 	}
-	if (slice_is(buf_slice(value), "binary"))
-		pico_not_supported(r, "format=binary");
-	else
-		pico_bad_request(r, "invalid format: %.*s", (int)(buf_len(value) < 100 ? buf_len(value) : 100),
-				 (const char *)buf_head(value));
+	if (slice_is(buf_slice(value), "binary")) {
+		read->format = FORMAT_BINARY;
+		return true;
+	}
+	pico_bad_request(r, "invalid format: %.*s", (int)(buf_len(value) < 100 ? buf_len(value) : 100),
+			 (const char *)buf_head(value));
 	return false;
 }
 
@@ -119,6 +121,9 @@ static bool take_limits(struct request *r, struct read *read, struct buf *value)
 	uint64_t cap = conf->max_chunk_size > READ_CAP ? conf->max_chunk_size : READ_CAP;
 	if (!take_u64_param(r, "count", value, &read->limits.count))
 		return false;
+	if (read->limits.count == 0 || read->limits.count > COUNT_CAP)
+		read->limits.count = COUNT_CAP;
+	read->limits.decoded = conf->max_decompressed_size;
 	bool given = param(r, "bytes", value) && buf_len(value) > 0;
 	if (!take_u64_param(r, "bytes", value, &read->limits.bytes))
 		return false;
@@ -189,7 +194,9 @@ static bool is_up_to_date(const struct read *read)
 /* Of topic, partition, format, start, next and closed; never of the name: it may be another topic's tomorrow. */
 static void format_etag(const struct read *read, char etag[160])
 {
-	static const char *const formats[] = { [FORMAT_JSON] = "json", [FORMAT_RAW] = "raw" };
+	static const char *const formats[] = {
+		[FORMAT_JSON] = "json", [FORMAT_RAW] = "raw", [FORMAT_BINARY] = "binary",
+	};
 	char id[33] = "";
 	for (size_t i = 0; i < 16; i++)
 		snprintf(id + 2 * i, 3, "%02x", read->topic_id[i]);
@@ -241,14 +248,20 @@ static bool answer_not_modified(struct request *r)
 
 /* ------------------------------------------------------------------ the body */
 
-/* Records are encoded before a callback returns, so that one decoder serves all requests. */
+/* Records are encoded before a callback returns, so that one cache serves all requests. */
 static struct encode_source source_of(const struct request *r, const struct topics_pieces *pieces)
 {
 	static const struct topics_pieces none;
-	static struct record_decoder decoder;
-	if (decoder.cap == 0)
-		record_decoder_init(&decoder, r->server->conf->max_decompressed_size);
-	return (struct encode_source){ .pieces = pieces != NULL ? pieces : &none, .decoder = &decoder };
+	static struct batch_cache cache;
+	const struct read *read = r->state;
+	if (cache.cap != r->server->conf->max_decompressed_size) {
+		batch_cache_done(&cache);
+		batch_cache_init(&cache, r->server->conf->max_decompressed_size);
+	}
+	struct encode_source source = { .pieces = pieces != NULL ? pieces : &none, .cache = &cache };
+	source.log.partition = read->partition;
+	memcpy(source.log.topic_id, read->topic_id, sizeof(source.log.topic_id));
+	return source;
 }
 
 /* Adds what stands in pieces to the body, up to a piece. 0 or negative. */
@@ -290,6 +303,19 @@ static void produce(struct request *r)
 	call_read(r, (struct position){ .from = (int64_t)read->encoder.offset }, on_more);
 }
 
+static const char *content_type(const struct read *read)
+{
+	switch (read->format) {
+	case FORMAT_RAW:
+		return read->content_type;
+	case FORMAT_BINARY:
+		return "application/vnd.picomq.batch";
+	case FORMAT_JSON:
+		break;
+	}
+	return "application/json";
+}
+
 static void answer_gathered(struct request *r)
 {
 	struct read *read = r->state;
@@ -298,10 +324,11 @@ static void answer_gathered(struct request *r)
 		put_cursor(r);
 	else if (answer_not_modified(r))
 		return;
+	encoder_count(&read->encoder, &r->answer.body, read->range.n_records);
 	bool raw = read->format == FORMAT_RAW;
 	read->encoder.end = read->range.end;
 	r->produce = produce;
-	answer_field(r, "Content-Type", raw ? read->content_type : "application/json");
+	answer_field(r, "Content-Type", content_type(read));
 	answer_begin_stream(r, 200, raw, read->range.value_bytes);
 	send_piece(r);
 }
@@ -454,10 +481,12 @@ static void on_read(void *arg, const struct pico_error *error, const ProtobufCMe
 		return;
 	}
 	keep_answer(read, a);
-	if (read->live && a->from >= a->confirm)
+	if (read->live && a->from >= a->confirm) {
 		wait_or_answer(r);
-	else
+	} else {
+		encoder_begin(&read->encoder, &r->answer.body);
 		gather_or_answer(r, a, pieces);
+	}
 	if (pieces != NULL)
 		topics_pieces_release(pieces);
 }

@@ -17,7 +17,7 @@
 
 #define BOUND (1u << 20)
 
-static struct record_decoder decoder = { .cap = BOUND };
+static struct batch_cache cache;
 
 /* One stored batch of a JSON body, at an offset. */
 static struct buf stored(const char *json, uint64_t base)
@@ -38,7 +38,7 @@ static struct buf encoded(struct slice batches, size_t cut, enum record_format f
 {
 	struct slice two[2] = { slice_of(batches.p, cut), slice_of(batches.p + cut, batches.n - cut) };
 	struct topics_pieces pieces = { .piece = two, .n_pieces = 2 };
-	struct encode_source source = { &pieces, &decoder };
+	struct encode_source source = { .pieces = &pieces, .cache = &cache };
 	struct encoder e;
 	struct buf all, part;
 	int r;
@@ -230,15 +230,15 @@ static void test_measure(void **state)
 	struct slice slices[2] = { buf_slice(&a), buf_slice(&b) };
 	struct topics_pieces pieces = { .piece = slices, .n_pieces = 2 };
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct encode_limits limits = { rows[i].count, rows[i].bytes };
+		struct encode_limits limits = { rows[i].count, rows[i].bytes, BOUND };
 		struct encode_range range = { .end = rows[i].from }, two = range;
-		assert_int_equal(encode_measure(&(struct encode_source){ &pieces, &decoder }, 6, &limits, &range), 0);
+		assert_int_equal(encode_measure(&(struct encode_source){ .pieces = &pieces, .cache = &cache }, 6, &limits, &range), 0);
 		assert_int_equal(range.n_records, rows[i].n);
 		assert_int_equal(range.end, rows[i].end);
 		assert_int_equal(range.value_bytes, rows[i].values);
 		/* The same over two reads. */
 		struct topics_pieces first = { .piece = slices, .n_pieces = 1 }, second = { .piece = slices + 1, .n_pieces = 1 };
-		struct encode_source one = { &first, &decoder }, other = { &second, &decoder };
+		struct encode_source one = { .pieces = &first, .cache = &cache }, other = { .pieces = &second, .cache = &cache };
 		assert_int_equal(encode_measure(&one, rows[i].from < 3 ? 3 : rows[i].from, &limits, &two), 0);
 		if (!two.full)
 			assert_int_equal(encode_measure(&other, 6, &limits, &two), 0);
@@ -253,7 +253,7 @@ static void test_measure(void **state)
 static void test_empty(void **state)
 {
 	struct topics_pieces none = { 0 };
-	struct encode_source source = { &none, &decoder };
+	struct encode_source source = { .pieces = &none, .cache = &cache };
 	struct encoder e;
 	struct buf out;
 	buf_init(&out, BOUND);
@@ -266,6 +266,7 @@ static void test_empty(void **state)
 
 int main(void)
 {
+	batch_cache_init(&cache, BOUND);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_shapes), cmocka_unit_test(test_header_shapes), cmocka_unit_test(test_many_records),
 		cmocka_unit_test(test_refused), cmocka_unit_test(test_header_limit), cmocka_unit_test(test_too_large),
