@@ -3,8 +3,11 @@
 
 BUILD_PACKAGES=(gcc libc6-dev make autoconf automake pkg-config protobuf-c-compiler libprotobuf-c-dev libuv1-dev
 	libsqlite3-dev libcurl4-openssl-dev libssl-dev libisal-dev zlib1g-dev libsnappy-dev
-	liblz4-dev libzstd-dev uthash-dev curl ca-certificates)
+	liblz4-dev libzstd-dev uthash-dev python3 curl ca-certificates)
 TEST_PACKAGES=(libcmocka-dev python3 strace binutils procps mandoc universal-ctags)
+
+# For fuzzing, coverage and benches, beside the tests.
+CAMPAIGN_PACKAGES=(clang libclang-rt-14-dev wrk gcovr)
 
 is_installed() {
 	[ "$(dpkg-query -W -f='${Status}' "$1" 2>/dev/null)" = "install ok installed" ]

@@ -167,8 +167,8 @@ t_kmsg_tool_SOURCES = t/kmsg_tool.c t/lib/kmsg_fill.c t/lib/kmsg_fill.h
 t_kmsg_tool_LDADD = $(COMMON_LIBS)
 EXTRA_DIST += t/10-kmsg-differential.py t/golden/kafka_messages.py t/golden/kafka_messages.txt
 
-EXTRA_DIST += t/run t/00-headers.t t/90-layers.t t/90-tidy.t t/lib/tree.py
-EXTRA_DIST += t/run t/00-headers.t t/90-layers.t t/lib/tree.py
+EXTRA_DIST += t/run t/all-checks t/00-headers.t t/90-layers.t t/90-tidy.t t/lib/tree.py
+EXTRA_DIST += t/run t/all-checks t/00-headers.t t/90-layers.t t/lib/tree.py
 # What the disk gives, for make bench.
 noinst_PROGRAMS += t/bench/bench-disk
 t_bench_bench_disk_SOURCES = t/bench/bench-disk.c
@@ -180,7 +180,7 @@ t_objstore_tool_SOURCES = t/objstore_tool.c
 t_objstore_tool_LDADD = $(STORAGED_LIBS)
 EXTRA_DIST += t/30-objstore-faults.py
 
-EXTRA_DIST += t/run t/00-headers.t
+EXTRA_DIST += t/run t/all-checks t/00-headers.t
 EXTRA_DIST += t/05-json-differential.py
 EXTRA_DIST += t/golden/codec_vectors.py t/golden/kafka_batches.py $(CODEC_GOLDEN) $(KAFKA_GOLDEN)
 CODEC_GOLDEN = t/golden/codec_gzip.bin t/golden/codec_gzip_tool.bin t/golden/codec_gzip_members.bin \
@@ -191,6 +191,18 @@ CODEC_GOLDEN = t/golden/codec_gzip.bin t/golden/codec_gzip_tool.bin t/golden/cod
 KAFKA_GOLDEN = t/golden/kafka_none.bin t/golden/kafka_gzip.bin t/golden/kafka_snappy.bin \
 	t/golden/kafka_snappy_raw.bin t/golden/kafka_lz4.bin t/golden/kafka_zstd.bin
 EXTRA_DIST += t/golden/record_batch_v2.py t/golden/record_batch_v2.bin
+
+# Campaigns: what takes longer than ./check may. `make fuzz`, `make sim SEEDS=N` and `make bench` stand in their folders.
+CHAOS_RUNS = 5
+.PHONY: chaos conformance all-checks
+chaos: all
+	for seed in $$(seq $(CHAOS_RUNS)); do \
+		PICO_KILL_SEED=$$seed $(srcdir)/t/run --build $(builddir) $(srcdir)/t/50-http-kill.py || exit 1; \
+	done
+conformance: all
+	$(srcdir)/t/run --build $(builddir) $(srcdir)/t/50-http-pico.py
+all-checks:
+	cd $(srcdir) && t/all-checks
 
 .PHONY: check-programs
 check-programs: $(check_PROGRAMS)
