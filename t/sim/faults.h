@@ -12,6 +12,7 @@
 	X(PUT_LOST, "put: unknown, no effect")                                           \
 	X(PUT_ANSWER_LOST, "put: effect, answer lost")                                   \
 	X(PUT_LATE, "put: unknown, effect later")                                        \
+	X(PUT_HANG, "put: answered after up to a minute")                                \
 	X(PUT_AFTER_DEATH, "put: effect after the sender died")                          \
 	X(PUT_DIES_WITH, "put: lost with its sender")                                    \
 	X(PUT_TAKEN, "put: key taken (412)")                                             \

@@ -9,19 +9,6 @@
 #include "common/must.h"
 #include "t/sim/run.h"
 
-static void on_serving(void *arg)
-{
-	struct sim_node *n = arg;
-	uint64_t seq;
-	node_wal_position(n->node, &n->session, &seq);
-	n->serving = true;
-	if (n->session > n->run->newest_session)
-		n->run->newest_session = n->session;
-	sim_trace(&n->run->sim, "serving", n->proc->id, n->session);
-	for (unsigned i = 0; i < RUN_CLIENTS; i++)
-		client_wake(&n->run->clients[i], SIM_MS);
-}
-
 static void on_fatal(void *arg, int code, const char *text)
 {
 	struct sim_node *n = arg;
@@ -68,6 +55,20 @@ void nodes_keep_up(struct run *r)
 		return;
 	r->restart_due = true;
 	sim_after(&r->sim, sim_between(&r->sim, 20 * SIM_MS, 1500 * SIM_MS), NULL, "start", start_again, NULL, r);
+}
+
+static void on_serving(void *arg)
+{
+	struct sim_node *n = arg;
+	uint64_t seq;
+	node_wal_position(n->node, &n->session, &seq);
+	n->serving = true;
+	if (n->session > n->run->newest_session)
+		n->run->newest_session = n->session;
+	sim_trace(&n->run->sim, "serving", n->proc->id, n->session);
+	nodes_keep_up(n->run);          /* it may be an old session's, late */
+	for (unsigned i = 0; i < RUN_CLIENTS; i++)
+		client_wake(&n->run->clients[i], SIM_MS);
 }
 
 static void on_dead(struct sim_proc *p, void *arg)

@@ -33,6 +33,7 @@ struct store_op {
 	bool sender_died_first;         /* a coin thrown when it is sent: does its death take the put along? */
 	bool late;                      /* the answer does not wait for the effect */
 	bool answer_lost;
+	bool hangs;                     /* its answer takes long */
 	bool if_absent;
 	char *key, *start_after;
 	size_t limit;
@@ -307,8 +308,9 @@ static void op_effect(void *arg)
 		op->outcome = OUTCOME_UNKNOWN;
 		op->err = -ETIMEDOUT;
 	}
+	struct sim *s = op->bucket->sim;
 	if (!op->late)
-		answer_after(op, latency(op->bucket->sim) / 2);
+		answer_after(op, op->hangs ? sim_between(s, SIM_S, 60 * SIM_S) : latency(s) / 2);
 	op_unref(op);
 }
 
@@ -374,6 +376,7 @@ static void send_put(struct store_op *op)
 		fail(op, OUTCOME_UNKNOWN, -ETIMEDOUT, sim_below(s, SIM_S));
 	} else {
 		op->answer_lost = sim_inject(s, SIM_PUT_ANSWER_LOST, 15);
+		op->hangs = sim_inject(s, SIM_PUT_HANG, 3);
 		effect_after(op, latency(s) + (op->bucket->weather == SIM_SLOW ? sim_below(s, 2 * SIM_S) : 0));
 	}
 }
