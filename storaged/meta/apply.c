@@ -16,6 +16,8 @@
 #include "common/wire.h"
 #include "storaged/meta/state_priv.h"
 
+#define PRODUCER_IDS_MAX 1000000u        /* of one block */
+
 typedef void apply_fn(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
 
 void apply_refuse(Meta__Result__One *one, enum pico_error_kind kind, const char *fmt, ...)
@@ -131,6 +133,19 @@ static void apply_session_recovered(struct state *s, const struct sql_row *row, 
 	}
 }
 
+/* A block of numbers that nobody else ever gets. */
+static void apply_allocate_producer_ids(struct state *s, const struct sql_row *row, const Meta__Command *c,
+					Meta__Result__One *one)
+{
+	uint32_t count = c->allocate_producer_ids->count;
+	if (count == 0 || count > PRODUCER_IDS_MAX || s->next_producer_id > INT64_MAX - PRODUCER_IDS_MAX) {
+		apply_refuse(one, PICO_BAD_REQUEST, "a block has 1 to %u producer ids, not %u", PRODUCER_IDS_MAX, count);
+		return;
+	}
+	one->first_producer_id = s->next_producer_id;
+	s->next_producer_id += count;
+}
+
 static void apply_noop(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one)
 {
 }
@@ -156,6 +171,7 @@ NAME_OF(create_topic)
 NAME_OF(close_topic)
 NAME_OF(delete_topic)
 NAME_OF(noop)
+NAME_OF(allocate_producer_ids)
 #undef NAME_OF
 
 /* name: the node and session a command says it acts for (node 0: the row's); NULL: only in rows of session 0. */
@@ -170,6 +186,7 @@ static const struct apply_row {
 	[META__COMMAND__KIND_CLOSE_TOPIC] = { apply_close_topic, name_close_topic },
 	[META__COMMAND__KIND_DELETE_TOPIC] = { apply_delete_topic, name_delete_topic },
 	[META__COMMAND__KIND_NOOP] = { apply_noop, name_noop },
+	[META__COMMAND__KIND_ALLOCATE_PRODUCER_IDS] = { apply_allocate_producer_ids, name_allocate_producer_ids },
 };
 
 static void apply_command(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one)

@@ -34,6 +34,10 @@ static void sign(const struct meta *m, Meta__Command *c)
 		c->noop->node = m->config.node;
 		c->noop->session = m->session;
 		break;
+	case META__COMMAND__KIND_ALLOCATE_PRODUCER_IDS:
+		c->allocate_producer_ids->node = m->config.node;
+		c->allocate_producer_ids->session = m->session;
+		break;
 	case META__COMMAND__KIND_SESSION_RECOVERED:
 		c->session_recovered->by_session = m->session;
 		break;

@@ -49,6 +49,7 @@ static void emit_cluster(const struct state *s, const struct snapshot_cursor *c)
 	}
 	e.format = s->format;
 	e.next_log_id = s->next_log_id;
+	e.next_producer_id = s->next_producer_id;
 	e.clock_ms = s->clock_ms;
 	e.chain = s->chain;
 	emit(c, "cluster", s->idx, &e.base);
@@ -217,7 +218,7 @@ static int load_cluster(struct state *s, const struct sql_entity *entity)
 {
 	Meta__ClusterEntity *e = meta__cluster_entity__unpack(NULL, entity->payload.n, entity->payload.p);
 	int err = e != NULL && (e->uuid.len == 0 || e->uuid.len == 16) && e->next_log_id > 0 &&
-		  e->next_log_id < LOG_ID_MAX && s->cluster_id == NULL ? 0 : -EBADMSG;
+		  e->next_log_id < LOG_ID_MAX && e->next_producer_id <= INT64_MAX && s->cluster_id == NULL ? 0 : -EBADMSG;
 	if (err == 0) {
 		s->has_uuid = e->uuid.len == 16;
 		if (s->has_uuid)
@@ -225,6 +226,7 @@ static int load_cluster(struct state *s, const struct sql_entity *entity)
 		s->cluster_id = must_strdup(e->cluster_id);
 		s->format = e->format;
 		s->next_log_id = e->next_log_id;
+		s->next_producer_id = e->next_producer_id;
 		s->clock_ms = e->clock_ms;
 		s->chain = e->chain;
 	}

@@ -373,6 +373,11 @@ size_t state_n_topics(const struct state *s)
 	return s->by_name.n;
 }
 
+uint64_t state_next_producer_id(const struct state *s)
+{
+	return s->next_producer_id;
+}
+
 bool state_was_registered(const struct state *s)
 {
 	return s->n_nodes > 0;

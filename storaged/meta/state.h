@@ -87,6 +87,7 @@ int64_t state_clock_ms(const struct state *s);
 const uint8_t *state_cluster_uuid(const struct state *s);   /* 16 bytes; NULL before InitCluster */
 uint32_t state_format(const struct state *s);
 size_t state_n_topics(const struct state *s);
+uint64_t state_next_producer_id(const struct state *s);     /* no id from here on was ever given out */
 bool state_was_registered(const struct state *s);           /* RegisterNode ever applied */
 
 const struct state_topic *state_topic_by_id(const struct state *s, const uint8_t id[16]);

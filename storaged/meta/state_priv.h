@@ -47,6 +47,7 @@ struct state {
 	uint32_t format;
 	char *cluster_id;               /* owned; NULL before InitCluster */
 	uint64_t next_log_id;
+	uint64_t next_producer_id;      /* none of those below it is given out again */
 
 	struct state_node *node;        /* owned, ascending */
 	size_t n_nodes;
