@@ -149,9 +149,15 @@ void record_batch_place(uint8_t *batch, uint64_t base_offset, uint32_t leader_ep
 void record_batch_stamp(uint8_t *batch, size_t n, int64_t timestamp_ms)
 {
 	must(n >= RECORD_BATCH_HEADER);
+	put_be64(batch + BATCH_BASE_TIMESTAMP_AT, (uint64_t)timestamp_ms);
+	record_batch_stamp_max(batch, n, timestamp_ms);
+}
+
+void record_batch_stamp_max(uint8_t *batch, size_t n, int64_t timestamp_ms)
+{
+	must(n >= RECORD_BATCH_HEADER);
 	put_be16(batch + BATCH_ATTRIBUTES_AT,
 		 get_be16(batch + BATCH_ATTRIBUTES_AT) | BATCH_LOG_APPEND_TIME);
-	put_be64(batch + BATCH_BASE_TIMESTAMP_AT, (uint64_t)timestamp_ms);
 	put_be64(batch + BATCH_MAX_TIMESTAMP_AT, (uint64_t)timestamp_ms);
 	put_crc(batch, n);
 }

@@ -85,6 +85,8 @@ size_t record_batch_end(struct record_batch_writer *w);
 void record_batch_place(uint8_t *batch, uint64_t base_offset, uint32_t leader_epoch);
 /* Sets both timestamps and LogAppendTime, and computes the CRC anew over batch[21..n). */
 void record_batch_stamp(uint8_t *batch, size_t n, int64_t timestamp_ms);
+/* The same, but the base timestamp and with it the deltas of the records stay. */
+void record_batch_stamp_max(uint8_t *batch, size_t n, int64_t timestamp_ms);
 
 /* ------------------------------------------------------------------ reading */
 

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 
 #include "common/metrics.h"
-#include "common/record_batch.h"
 #include "proto/frame.pb-c.h"
 
 #define ANSWERS_A_TURN 256u             /* a loop turn stays short, however many frames an object held */
@@ -204,28 +203,6 @@ static void meta_fill(const struct engine_append *a, Frame__Meta *m, Frame__Prod
 	m->request_id = a->request_id;
 }
 
-/* Judges the copy in the arena, which nobody else can change. */
-static bool batch_check(struct engine_append *a, struct slice copy, uint32_t *ret_count)
-{
-	struct record_batch b;
-	struct pico_error *e = &a->verdict;
-	if (record_batch_read(copy, &b) != 0 || b.last_offset_delta != b.record_count - 1)
-		pico_error_set(e, PICO_CORRUPT_BATCH, "the batch is malformed");
-	else if (!record_batch_crc_is_good(&b))
-		pico_error_set(e, PICO_CORRUPT_BATCH, "the checksum of the batch is wrong");
-	else if ((b.attributes & BATCH_CODEC_MASK) != 0)
-		pico_error_set(e, PICO_BAD_REQUEST, "compressed batches are not taken");
-	else if ((b.attributes & (BATCH_TRANSACTIONAL | BATCH_CONTROL)) != 0)
-		pico_error_set(e, PICO_BAD_REQUEST, "transactional and control batches are not taken");
-	else if (b.producer_id >= 0)
-		pico_error_set(e, PICO_BAD_REQUEST, "batches with a numeric producer id are not taken");
-	else {
-		*ret_count = b.record_count;
-		return true;
-	}
-	return false;
-}
-
 /* After the frame is in the arena: the log and the pending ring. */
 static void append_submit(struct engine_append *a, const struct frame *f, uint64_t ticket, uint64_t seq,
 			  uint32_t body_position)
@@ -236,12 +213,13 @@ static void append_submit(struct engine_append *a, const struct frame *f, uint64
 		.base = f->base_offset, .next = f->base_offset + f->record_count, .append_time = f->append_time,
 		.ticket = ticket, .has_producer = a->has_producer, .has_stream_seq = a->has_stream_seq,
 		.closes = a->close_after, .producer_id = a->producer_id, .stream_seq = a->stream_seq,
-		.producer_epoch = a->producer_epoch, .producer_seq = a->producer_seq,
+		.producer_epoch = a->producer_epoch, .producer_seq = a->producer_seq, .has_claim = a->has_claim,
+		.claim = a->claim,
 	};
 	log_submit(log, &facts);
 	if (f->payload.n > 0) {
 		struct frame_ref ref = {
-			.base = f->base_offset, .session = e->n_sessions - 1, .seq = seq,
+			.base = f->base_offset, .latest_ms = f->max_timestamp, .session = e->n_sessions - 1, .seq = seq,
 			.position = (uint32_t)(WAL_HEADER + body_position + FRAME_HEADER + frame_pad(f->meta.n)),
 			.length = (uint32_t)f->payload.n,
 		};
@@ -258,10 +236,15 @@ static void append_submit(struct engine_append *a, const struct frame *f, uint64
 	a->waits_for = ticket;
 }
 
-/* false: no room, nothing happened. */
-static bool append_place(struct engine_append *a, int64_t now_ms)
+/* A frame in the making: it stands behind the arena's last one and is nothing until it is committed. */
+struct draft {
+	struct frame frame;
+	uint8_t *at;
+};
+
+/* Copies the payload. false: no room, nothing happened. */
+static bool draft_make(struct engine_append *a, int64_t now_ms, struct draft *ret)
 {
-	struct engine *e = a->engine;
 	struct log *log = a->log;
 	Frame__Meta meta;
 	Frame__Producer producer;
@@ -274,43 +257,61 @@ static bool append_place(struct engine_append *a, int64_t now_ms)
 	f.max_timestamp = f.append_time;
 	f.meta.n = frame__meta__get_packed_size(&meta);
 	f.payload.n = a->payload.n;
-	uint32_t size = (uint32_t)frame_size(f.meta.n, f.payload.n);
-	uint8_t *at = arena_reserve(&e->arena, size);
+	uint8_t *at = arena_reserve(&a->engine->arena, (uint32_t)frame_size(f.meta.n, f.payload.n));
 	if (at == NULL)
 		return false;
-	uint8_t *batch = at + FRAME_HEADER + frame_pad(f.meta.n);
 	frame__meta__pack(&meta, at + FRAME_HEADER);
 	f.meta.p = at + FRAME_HEADER;
-	f.payload.p = batch;
-	if (f.payload.n > 0) {
-		memcpy(batch, a->payload.p, f.payload.n);
-		if (!batch_check(a, f.payload, &f.record_count)) {
-			append_verdict(a, true, 0);
-			return true;
-		}
-		record_batch_place(batch, f.base_offset, f.epoch);
-		record_batch_stamp(batch, f.payload.n, f.append_time);
-	}
-	frame_encode(at, &f);
-	uint64_t seq;
-	uint32_t body_position;
-	uint64_t ticket = wal_commit(&e->wal, at, size, &seq, &body_position);
-	append_submit(a, &f, ticket, seq, body_position);
+	f.payload.p = at + FRAME_HEADER + frame_pad(f.meta.n);
+	if (f.payload.n > 0)
+		memcpy((uint8_t *)f.payload.p, a->payload.p, f.payload.n);
+	*ret = (struct draft){ .frame = f, .at = at };
 	return true;
 }
 
-/* Decides, and places what is taken. false: no room. */
+/* false: the batch is refused, which is the answer. */
+static bool draft_finish(struct engine_append *a, struct draft *d)
+{
+	struct frame *f = &d->frame;
+	if (f->payload.n == 0 || batch_finish(a, d->at + FRAME_HEADER + frame_pad(f->meta.n), f))
+		return true;
+	append_verdict(a, true, 0);
+	return false;
+}
+
+static void draft_commit(struct engine_append *a, const struct draft *d)
+{
+	const struct frame *f = &d->frame;
+	uint64_t seq;
+	uint32_t body_position;
+	frame_encode(d->at, f);
+	uint64_t ticket = wal_commit(&a->engine->wal, d->at, (uint32_t)frame_size(f->meta.n, f->payload.n), &seq,
+				     &body_position);
+	append_submit(a, f, ticket, seq, body_position);
+}
+
+/* Decides, and places what is taken. What a client's batch claims is only known from its copy. false: no room. */
 static bool append_try(struct engine_append *a)
 {
 	struct engine *e = a->engine;
 	int64_t now_ms = stamp_now_ms(&e->stamp, e->env);
+	struct draft d;
 	uint64_t ticket;
 	a->duplicate = a->was_closed = a->base_known = false;
+	if (a->as_is && !draft_make(a, now_ms, &d))
+		return false;
+	if (a->as_is && !draft_finish(a, &d))
+		return true;
 	switch (append_decide(a, now_ms, &ticket)) {
 	case APPEND_TAKE:
-		if (!a->check_only)
-			return append_place(a, now_ms);
-		append_verdict(a, false, ticket);
+		if (a->check_only) {
+			append_verdict(a, false, ticket);
+			break;
+		}
+		if (!a->as_is && !draft_make(a, now_ms, &d))
+			return false;
+		if (a->as_is || draft_finish(a, &d))
+			draft_commit(a, &d);
 		break;
 	case APPEND_ANSWER:
 		append_verdict(a, false, ticket);
@@ -341,6 +342,7 @@ static void on_deadline(void *arg)
 static bool append_is_well_formed(struct engine_append *a, struct pico_error *e)
 {
 	const struct engine_config *c = &a->engine->config;
+	must(!a->as_is || !(a->check_only || a->close_after || a->has_producer || a->has_match_seq || a->has_stream_seq));
 	if (a->payload.n > c->max_message_size)
 		pico_error_set(e, PICO_TOO_LARGE, "a batch of %zu bytes; at most %u are taken", a->payload.n,
 			       c->max_message_size);
@@ -361,6 +363,7 @@ void engine_append(struct engine *e, struct engine_append *a)
 	struct pico_error error;
 	a->engine = e;
 	a->state = APPEND_NEW;
+	a->has_claim = false;
 	a->begun_ns = env_now_ns(e->env);
 	a->timer = (struct env_timer){ .on_fire = on_deadline, .arg = a };
 	if (!append_is_well_formed(a, &error)) {

@@ -6,6 +6,8 @@
  */
 #include "storaged/engine/engine_impl.h"
 
+#include "common/metrics.h"
+
 struct question {
 	struct engine_append *a;
 	struct log *log;
@@ -64,6 +66,50 @@ static int step_producer(struct question *q)
 		e->received_seq = a->producer_seq;
 		e->has_gap = true;
 		return refuse(q, ticket);
+	}
+	return -1;
+}
+
+static void kafka_gap(struct engine_append *a, int32_t expected)
+{
+	struct pico_error *e = &a->verdict;
+	pico_error_set(e, PICO_SEQUENCE_GAP, expected == 0 ? "a new epoch must start with sequence 0" :
+		       "neither the next sequence number nor one of the last five batches");
+	e->expected_seq = (uint64_t)expected;
+	e->received_seq = (uint64_t)a->claim.first;
+	e->has_gap = true;
+}
+
+/* The producer fields of a client's batch. */
+static int step_claim(struct question *q)
+{
+	static const struct kafka_producers none;
+	struct engine_append *a = q->a;
+	if (!a->has_claim)
+		return -1;
+	const struct kafka_producers *t = q->log->extra != NULL ? &q->log->extra->kafka : &none;
+	const struct kafka_producer *p = kafka_producer_find(t, a->claim.id, q->now_ms);
+	const struct kafka_written *original;
+	int32_t expected;
+	switch (kafka_producer_decide(t, p, &a->claim, q->now_ms, &original, &expected)) {
+	case KAFKA_ACCEPT:
+		return -1;
+	case KAFKA_DUPLICATE:
+		a->base_known = true;
+		a->base_offset = original->base;
+		return duplicate(q, original->ticket);
+	case KAFKA_FENCED:
+		pico_error_set(&a->verdict, PICO_FENCED, "a newer epoch of this producer has written");
+		a->verdict.producer_epoch = (uint64_t)p->epoch;
+		a->verdict.has_producer_epoch = true;
+		return refuse(q, kafka_producer_last(p)->ticket);
+	case KAFKA_GAP:
+		kafka_gap(a, expected);
+		return refuse(q, kafka_producer_last(p)->ticket);
+	case KAFKA_FULL:
+		metric_add(METRIC_KAFKA_PRODUCERS_REFUSED, 1);
+		pico_error_set(&a->verdict, PICO_THROTTLED, "too many producers wrote to this partition within an hour");
+		return refuse(q, 0);
 	}
 	return -1;
 }
@@ -128,13 +174,13 @@ static int step_stream_seq(struct question *q)
 
 enum append_decision append_decide(struct engine_append *a, int64_t now_ms, uint64_t *ret_ticket)
 {
-	static step_fn *const orders[2][4] = {
-		[APPEND_PRODUCER_FIRST] = { step_producer, step_closed, step_match, step_stream_seq },
-		[APPEND_CLOSED_FIRST] = { step_closed, step_producer, step_stream_seq, step_match },
+	static step_fn *const orders[2][5] = {
+		[APPEND_PRODUCER_FIRST] = { step_claim, step_producer, step_closed, step_match, step_stream_seq },
+		[APPEND_CLOSED_FIRST] = { step_closed, step_claim, step_producer, step_stream_seq, step_match },
 	};
 	struct question q = { .a = a, .log = a->log, .now_ms = now_ms };
 	must(a->order == APPEND_PRODUCER_FIRST || a->order == APPEND_CLOSED_FIRST);
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 5; i++) {
 		int answer = orders[a->order][i](&q);
 		if (answer >= 0) {
 			*ret_ticket = q.ticket;

@@ -302,6 +302,11 @@ uint64_t log_id(const struct log *log)
 	return log->id;
 }
 
+uint32_t log_epoch(const struct log *log)
+{
+	return log->epoch;
+}
+
 uint64_t log_start(const struct log *log)
 {
 	return log->start;

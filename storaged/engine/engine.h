@@ -88,6 +88,7 @@ void engine_log_remove(struct engine *e, struct log *log);
 void engine_log_set_closing(struct log *log);
 
 uint64_t log_id(const struct log *log);
+uint32_t log_epoch(const struct log *log);
 uint64_t log_start(const struct log *log);
 uint64_t log_confirm(const struct log *log);
 uint64_t log_next(const struct log *log);

@@ -9,6 +9,7 @@
 #include "common/env.h"
 #include "common/pico_error.h"
 #include "common/slice.h"
+#include "storaged/engine/kafka_producer.h"
 
 struct engine;
 struct log;                             /* one partition of one topic */
@@ -21,6 +22,12 @@ struct engine_append {
 	struct slice payload;           /* one batch, n == 0: no records; read once, into the arena; stays until on_done */
 	bool check_only;
 	bool close_after;
+	/*
+	 * The payload is a Kafka client's batch and is kept as it is, but for base offset and leader epoch; its own
+	 * producer fields count (kafka_producer.h). With log_append_time it gets attribute, maximum timestamp and CRC
+	 * of an append now. No field of the next two groups, no check_only or close_after.
+	 */
+	bool as_is, log_append_time;
 	bool has_producer, has_match_seq, has_stream_seq;
 	enum append_order order;
 	struct slice producer_id;       /* 1..256 bytes; these slices stay until on_done */
@@ -38,7 +45,7 @@ struct engine_append {
 	int64_t timestamp_ms;
 	bool duplicate, base_known, closed;
 	bool was_closed;                /* a close of a log that was closed already */
-	uint64_t accepted_epoch, accepted_seq;  /* producer: what stands now */
+	uint64_t accepted_epoch, accepted_seq;  /* producer: what stands now; not as_is */
 	/* private */
 	struct engine_append *next_in_list, **prev_in_list;
 	struct env_timer timer;
@@ -46,8 +53,9 @@ struct engine_append {
 	uint64_t waits_for;             /* ticket of a frame */
 	uint64_t begun_ns;
 	struct pico_error verdict;
+	struct kafka_claim claim;
 	int state;
-	bool has_verdict;
+	bool has_verdict, has_claim;
 };
 
 /* on_done may run before this returns. */

@@ -90,6 +90,12 @@ enum append_decision {
 /* ret_ticket: of the frame the answer rests on. */
 enum append_decision append_decide(struct engine_append *a, int64_t now_ms, uint64_t *ret_ticket);
 
+/* batch.c: judges and finishes the copy in the arena, which nobody else can change. */
+/* f: payload, base_offset, epoch and append_time are set. Writes offset and epoch into the batch, by a->as_is and
+ * a->log_append_time also the times; sets f's record_count and max_timestamp and a's claim. false: a->verdict says
+ * why not; the copy is worthless then. */
+bool batch_finish(struct engine_append *a, uint8_t *batch, struct frame *f);
+
 /* append.c */
 /* Frames below ticket_end are stored: publishes them, wakes and answers some now and the others in later turns. */
 void append_confirm(struct engine *e, uint64_t ticket_end);

@@ -31,15 +31,32 @@ struct engine_read {
 void engine_read(struct engine *e, struct engine_read *r);
 void engine_read_cancel(struct engine *e, struct engine_read *r);   /* on_done will not run */
 
-/* Parked until confirm > from, the log is closed, or removed (gone). */
+/* Parked until confirm > from, the log is closed (unless that does not matter), or removed (gone). */
 struct engine_wait {
 	struct log *log;
 	uint64_t from;
+	bool closed_too;                /* goes on waiting when the log is closed */
 	void (*on_ready)(struct engine_wait *w, bool gone);
 	struct engine_wait *next_in_list, **prev_in_list;   /* private */
 };
 /* true: ready now, nothing parked, no callback. */
 bool engine_wait(struct engine *e, struct engine_wait *w);
 void engine_wait_stop(struct engine_wait *w);   /* fine when not parked */
+
+/* A confirmed batch and its maximum timestamp. */
+struct log_time {
+	uint64_t base;
+	int64_t max_timestamp_ms;
+};
+/* The first batch, in the order of offsets, whose maximum timestamp is at or after that time; false: none. */
+bool log_find_time(const struct log *log, int64_t timestamp_ms, struct log_time *ret);
+/* The first batch with the largest maximum timestamp; false: there is no batch. */
+bool log_find_latest(const struct log *log, struct log_time *ret);
+
+/*
+ * Bytes of the whole batches from the one that holds `from` up to confirm, counted until they exceed max_bytes; that
+ * many batches as fit in, or the first one if none does. start <= from <= confirm. ret_first: the size of the first.
+ */
+uint64_t log_bytes_from(const struct log *log, uint64_t from, uint64_t max_bytes, uint32_t *ret_first);
 
 #endif

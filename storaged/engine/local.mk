@@ -2,12 +2,14 @@
 storaged_libstoraged_a_SOURCES += \
 	storaged/engine/append.c \
 	storaged/engine/arena.c storaged/engine/arena.h \
+	storaged/engine/batch.c \
 	storaged/engine/decide.c \
 	storaged/engine/engine.c storaged/engine/engine.h \
 	storaged/engine/engine_append.h \
 	storaged/engine/engine_impl.h \
 	storaged/engine/engine_read.h \
 	storaged/engine/fetch.c \
+	storaged/engine/kafka_producer.c storaged/engine/kafka_producer.h \
 	storaged/engine/log.c storaged/engine/log.h \
 	storaged/engine/page_cache.c storaged/engine/page_cache.h \
 	storaged/engine/producer.c storaged/engine/producer.h \

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "common/metrics.h"
 #include "common/must.h"
 
 struct log *log_new(uint64_t id, uint32_t epoch, uint64_t start, bool closed)
@@ -23,6 +24,7 @@ void log_free(struct log *log)
 	must(log->refs == 0);
 	if (log->extra != NULL) {
 		producer_table_done(&log->extra->producers);
+		kafka_producers_done(&log->extra->kafka);
 		free(log->extra->stream_seq);
 		free(log->extra->closed_by_id);
 		free(log->extra);
@@ -66,6 +68,9 @@ void log_submit(struct log *log, const struct frame_facts *f)
 		};
 		producer_accept(&log_extra(log)->producers, f->producer_id, &state);
 	}
+	if (f->has_claim)
+		metric_add(METRIC_KAFKA_PRODUCERS_DROPPED, kafka_producer_accept(&log_extra(log)->kafka, &f->claim,
+									 f->append_time, f->base, f->ticket));
 	if (f->has_stream_seq) {
 		struct log_extra *x = log_extra(log);
 		free(x->stream_seq);
@@ -86,7 +91,10 @@ void log_index_add(struct log *log, const struct frame_ref *ref)
 		log->frames_capacity = log->frames_capacity == 0 ? 1 : log->frames_capacity * 2;
 		log->frames = must_realloc(log->frames, log->frames_capacity * sizeof(*log->frames));
 	}
-	log->frames[log->n_frames++] = *ref;
+	struct frame_ref *to = &log->frames[log->n_frames++];
+	*to = *ref;
+	if (log->n_frames > 1 && to[-1].latest_ms > to->latest_ms)
+		to->latest_ms = to[-1].latest_ms;
 }
 
 uint32_t log_index_find(const struct log *log, uint64_t offset)
@@ -107,6 +115,35 @@ uint64_t log_frame_end(const struct log *log, uint32_t i)
 {
 	must(i < log->n_frames);
 	return i + 1 < log->n_frames ? log->frames[i + 1].base : log->next;
+}
+
+uint32_t log_index_visible(const struct log *log)
+{
+	if (log->n_frames == 0 || log->confirm <= log->frames[0].base)
+		return 0;
+	return log_index_find(log, log->confirm - 1) + 1;
+}
+
+bool log_find_time(const struct log *log, int64_t timestamp_ms, struct log_time *ret)
+{
+	uint32_t low = 0, high = log_index_visible(log), n = high;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		if (log->frames[middle].latest_ms < timestamp_ms)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == n)
+		return false;
+	*ret = (struct log_time){ .base = log->frames[low].base, .max_timestamp_ms = log->frames[low].latest_ms };
+	return true;
+}
+
+bool log_find_latest(const struct log *log, struct log_time *ret)
+{
+	uint32_t n = log_index_visible(log);
+	return n > 0 && log_find_time(log, log->frames[n - 1].latest_ms, ret);
 }
 
 /* -------------------------------------------------------------------- table */

@@ -12,11 +12,17 @@
 #define STORAGED_ENGINE_LOG_H
 
 #include "storaged/engine/engine.h"
+#include "storaged/engine/kafka_producer.h"
 #include "storaged/engine/producer.h"
 
-/* Where a batch stands: bytes [position, position + length) of object seq of a session. 24 bytes. */
+/*
+ * Where a batch stands: bytes [position, position + length) of object seq of a session. latest_ms is the maximum
+ * of all maximum timestamps up to this batch's: it rises whatever the order of times, so both questions about
+ * times are a binary search. 32 bytes.
+ */
 struct frame_ref {
 	uint64_t base;
+	int64_t latest_ms;
 	uint64_t session : 16;          /* index into the engine's sessions */
 	uint64_t seq : 48;
 	uint32_t position, length;
@@ -25,6 +31,7 @@ struct frame_ref {
 /* What few logs have. */
 struct log_extra {
 	struct producer_table producers;
+	struct kafka_producers kafka;
 	uint8_t *stream_seq;            /* owned; NULL: none yet */
 	uint32_t stream_seq_len;
 	uint64_t stream_seq_ticket;
@@ -55,9 +62,10 @@ struct frame_facts {
 	uint64_t base, next;
 	int64_t append_time;
 	uint64_t ticket;
-	bool has_producer, has_stream_seq, closes;
+	bool has_producer, has_stream_seq, closes, has_claim;
 	struct slice producer_id, stream_seq;
 	uint64_t producer_epoch, producer_seq;
+	struct kafka_claim claim;       /* of the batch */
 };
 
 struct log *log_new(uint64_t id, uint32_t epoch, uint64_t start, bool closed);
@@ -66,12 +74,15 @@ void log_free(struct log *log);
 /* Submits a frame: next, last_time, producers, stream_seq and close move. */
 void log_submit(struct log *log, const struct frame_facts *f);
 
-/* Notes where the batch of the frame just submitted stands. */
+/* Notes where the batch of the frame just submitted stands; latest_ms is its own maximum timestamp. */
 void log_index_add(struct log *log, const struct frame_ref *ref);
 /* The number of the batch that holds offset, which lies in [frames[0].base, next). */
 uint32_t log_index_find(const struct log *log, uint64_t offset);
 /* One past the last offset of batch i. */
 uint64_t log_frame_end(const struct log *log, uint32_t i);
+
+/* How many batches lie below confirm, at least in part. */
+uint32_t log_index_visible(const struct log *log);
 
 struct log_extra *log_extra(struct log *log);
 

@@ -80,6 +80,23 @@ static enum gathered read_gather(struct engine *e, const struct engine_read *r, 
 	return GATHERED;
 }
 
+uint64_t log_bytes_from(const struct log *log, uint64_t from, uint64_t max_bytes, uint32_t *ret_first)
+{
+	uint64_t bytes = 0;
+	must(from >= log->start && from <= log->confirm);
+	*ret_first = 0;
+	if (from == log->confirm)
+		return 0;
+	uint32_t i = log_index_find(log, from);
+	*ret_first = log->frames[i].length;
+	for (; i < log->n_frames && log->frames[i].base < log->confirm; i++) {
+		if (bytes > 0 && bytes + log->frames[i].length > max_bytes)
+			break;
+		bytes += log->frames[i].length;
+	}
+	return bytes;
+}
+
 /* --------------------------------------------------------------------- waiting */
 
 static void op_free(struct read_op *op)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "common/metrics.h"
+#include "common/record_batch.h"
 #include "proto/frame.pb-c.h"
 #include "storaged/planted.h"
 
@@ -20,9 +21,10 @@ static void slot_read(struct recovery_slot *s);
 
 /* ----------------------------------------------------------------- one frame */
 
-static void note_request(struct recovery *r, const struct frame *f, const Frame__Meta *m, uint64_t seq)
+static void note_request(struct recovery *r, const struct frame *f, const struct frame_facts *facts,
+			 const Frame__Meta *m, uint64_t seq)
 {
-	if (m->worker_instance == 0 || m->producer != NULL)
+	if (m->worker_instance == 0 || m->producer != NULL || facts->has_claim)
 		return;
 	struct request q = {
 		.instance = m->worker_instance, .id = m->request_id, .session = r->ended[r->at].session, .seq = seq,
@@ -52,6 +54,24 @@ static const char *facts_of_meta(const Frame__Meta *m, struct frame_facts *facts
 	return NULL;
 }
 
+/* The producer that the batch itself names. NULL or a fault. */
+static const char *facts_of_batch(const struct frame *f, struct frame_facts *facts)
+{
+	struct record_batch b;
+	if (f->payload.n == 0)
+		return NULL;
+	must(record_batch_read(f->payload, &b) == 0); /* frame_next() did */
+	if (b.producer_id < 0 || planted(PLANTED_PRODUCER_FORGOTTEN))
+		return NULL;
+	if (b.producer_epoch < 0 || b.base_sequence < 0)
+		return "a batch's producer fields are out of bounds";
+	facts->has_claim = true;
+	facts->claim = (struct kafka_claim){
+		.id = b.producer_id, .epoch = b.producer_epoch, .first = b.base_sequence, .count = b.record_count,
+	};
+	return NULL;
+}
+
 static void frame_take(struct recovery *r, struct log *log, const struct frame_facts *facts, const struct frame *f,
 		       uint64_t seq, uint64_t position)
 {
@@ -62,7 +82,7 @@ static void frame_take(struct recovery *r, struct log *log, const struct frame_f
 		log->closed = true;
 	if (f->payload.n > 0 && facts->next > log->start) {
 		struct frame_ref ref = {
-			.base = f->base_offset, .session = r->at, .seq = seq, .position = (uint32_t)position,
+			.base = f->base_offset, .latest_ms = f->max_timestamp, .session = r->at, .seq = seq, .position = (uint32_t)position,
 			.length = (uint32_t)f->payload.n,
 		};
 		log_index_add(log, &ref);
@@ -88,8 +108,10 @@ static const char *frame_apply(struct recovery *r, const struct frame *f, uint64
 	};
 	Frame__Meta *m = frame__meta__unpack(NULL, f->meta.n, f->meta.p);
 	const char *fault = m == NULL ? "a frame's meta is malformed" : facts_of_meta(m, &facts);
+	if (fault == NULL)
+		fault = facts_of_batch(f, &facts);
 	if (fault == NULL) {
-		note_request(r, f, m, seq);
+		note_request(r, f, &facts, m, seq);
 		frame_take(r, log, &facts, f, seq, position);
 	}
 	frame__meta__free_unpacked(m, NULL);

@@ -28,7 +28,7 @@ static void wait_unlink(struct engine_wait *w)
 
 static bool wait_is_ready(const struct engine_wait *w)
 {
-	return w->log->removed || w->log->closed || w->log->confirm > w->from;
+	return w->log->removed || (w->log->closed && !w->closed_too) || w->log->confirm > w->from;
 }
 
 bool engine_wait(struct engine *e, struct engine_wait *w)
