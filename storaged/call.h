@@ -16,12 +16,13 @@ struct call {
 	 * no byte of it twice. Valid until the answer. */
 	struct slice payload;
 	uint64_t worker_instance;
+	uint64_t peer;                      /* the connection it came over, unique in this process */
 	uint64_t request_id;
 	uint64_t deadline_ms;
 	bool admin;                         /* the peer's role may call admin rows */
 
 	/* Called once by the handler, at once or later. error is NULL or says why; answer and error are
-	 * borrowed. READ: pieces/n_pieces are set before; their pins go to the receiver. */
+	 * borrowed. READ, FETCH: pieces/n_pieces are set before; their pins go to the receiver. */
 	void (*on_answer)(struct call *call, const struct pico_error *error, ProtobufCMessage *answer);
 	void *owner;
 

@@ -18,12 +18,18 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/handle_append.c \
 	storaged/handle_close.c \
 	storaged/handle_create.c \
+	storaged/handle_fetch.c \
+	storaged/handle_lookup.c \
 	storaged/handle_node.c \
+	storaged/handle_producer.c \
 	storaged/handle_read.c \
+	storaged/handle_submit.c \
 	storaged/handle_topic.c \
 	storaged/node.c storaged/node.h \
 	storaged/op.c storaged/op.h \
-	storaged/segment.h
+	storaged/parts.c storaged/parts.h \
+	storaged/segment.h \
+	storaged/watch.c storaged/watch.h
 include storaged/objstore/local.mk
 include storaged/engine/local.mk
 

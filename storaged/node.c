@@ -10,7 +10,8 @@
 #include <stdlib.h>
 
 #include "common/metrics.h"
-#include "storaged/op.h"
+#include "storaged/parts.h"
+#include "storaged/watch.h"
 
 typedef void handler_fn(struct node *n, struct call *c);
 
@@ -27,6 +28,10 @@ static handler_fn *const handlers[IPC_TYPES] = {
 	[IPC_READ] = handle_read,
 	[IPC_WAIT] = handle_wait,
 	[IPC_OFFSETS] = handle_offsets,
+	[IPC_SUBMIT] = handle_submit,
+	[IPC_FETCH] = handle_fetch,
+	[IPC_LOOKUP] = handle_lookup,
+	[IPC_INIT_PRODUCER] = handle_init_producer,
 	[IPC_NODE_STATUS] = handle_node_status,
 };
 
@@ -53,6 +58,11 @@ void node_cancel(struct node *n, struct call *c)
 	must(op->magic == OP_MAGIC && op->call == c && op->node == n);
 	if (op->on_cancel != NULL)
 		op->on_cancel(op);
+}
+
+void node_peer_gone(struct node *n, uint64_t peer)
+{
+	watches_drop_peer(n, peer);
 }
 
 bool node_is_ready(struct node *n, const char **ret_reason)
@@ -356,6 +366,8 @@ void node_free(struct node *n)
 	meta_free(n->meta);
 	while (n->ops != NULL)
 		op_free(n->ops);
+	watches_free(n);
+	producer_ids_free(n->producer_ids);
 	struct node_topic *nt, *tmp;
 	HASH_ITER(hh, n->topics, nt, tmp) {
 		HASH_DEL(n->topics, nt);

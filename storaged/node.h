@@ -55,6 +55,9 @@ void node_call(struct node *n, struct call *call);
  * Others go on. */
 void node_cancel(struct node *n, struct call *call);
 
+/* No call of that connection (call.peer) is left and none will come: what was kept for it goes. */
+void node_peer_gone(struct node *n, uint64_t peer);
+
 /* What /ready says. reason is "" when ready; valid until the next call. */
 bool node_is_ready(struct node *n, const char **ret_reason);
 void node_wal_position(const struct node *n, uint64_t *ret_session, uint64_t *ret_seq);

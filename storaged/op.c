@@ -59,6 +59,8 @@ void op_free(struct op *op)
 	op->magic = 0;
 	if (op->owns_many != NULL)
 		op_many_free(op->owns_many);
+	if (op->own != NULL)
+		op->free_own(op);
 	free(op->closes);
 	free(op->initial);
 	free(op);

@@ -41,6 +41,8 @@ struct node {
 	void (*on_stopped)(void *arg);
 	void *stop_arg;
 	bool flushed;                           /* engine_stop() is through */
+	struct producer_ids *producer_ids;      /* owned; NULL: nobody asked yet */
+	struct watches *watches;                /* owned; NULL: none yet */
 	char reason[256];                       /* scratch of node_is_ready() */
 	char uuid_hex[33];
 };
@@ -67,6 +69,8 @@ struct op {
 	uint32_t n_open;                        /* CLOSE: partitions not closed yet */
 	uint8_t *initial;                       /* CREATE: copy of the first batch */
 	size_t initial_len;
+	void *own;                              /* the handler's, freed with the op by free_own */
+	void (*free_own)(struct op *op);
 	struct op_many *many;                   /* CREATE_MANY: what this is one of */
 	struct op_many *owns_many;              /* CREATE_MANY: the whole */
 	uint32_t many_index;

@@ -102,6 +102,10 @@ static int (*const handlers[])(struct peer *, struct ipc_frame *) = {
 	[IPC_READ] = peer_on_call,
 	[IPC_WAIT] = peer_on_call,
 	[IPC_OFFSETS] = peer_on_call,
+	[IPC_SUBMIT] = peer_on_call,
+	[IPC_FETCH] = peer_on_call,
+	[IPC_LOOKUP] = peer_on_call,
+	[IPC_INIT_PRODUCER] = peer_on_call,
 	[IPC_NODE_STATUS] = peer_on_call,
 };
 
@@ -170,6 +174,7 @@ static void peer_close(struct peer *peer)
 		p->events.on_dropped(p->arg, peer->pid, peer->killed, peer->doom);
 	peer_refs_release_all(peer);
 	peer_cancel_all(peer);
+	node_peer_gone(p->node, peer->number);
 	peer_sock_close(peer);
 	peer->closed = true;
 	count_peers(p, -1);
@@ -224,6 +229,7 @@ struct peer *peer_new(struct peers *p, int sock)
 	struct peer *peer = must_calloc(1, sizeof(*peer));
 	peer->magic = PEER_MAGIC;
 	peer->peers = p;
+	peer->number = ++p->last_number;
 	peer->sock = sock;
 	peer->pidfd = -1;
 	peer->inbox.fd = -1;

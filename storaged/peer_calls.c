@@ -61,9 +61,28 @@ static void write_answer(struct peer *peer, struct peer_call *pc, const Protobuf
 	}
 }
 
-/* The answer names the pieces and the reference that holds them. */
-static void write_read_answer(struct peer *peer, struct peer_call *pc, Ipc__ReadAnswer *m)
+/* The fields of an answer that name pieces. */
+struct piece_fields {
+	uint64_t *ref;
+	size_t *n[3];                       /* of segments, offsets, lengths */
+	uint32_t **number[3];
+};
+
+static struct piece_fields fields_of(ProtobufCMessage *m)
 {
+#define FIELDS(a) { &(a)->ref, { &(a)->n_piece_segment, &(a)->n_piece_offset, &(a)->n_piece_length },  \
+		    { &(a)->piece_segment, &(a)->piece_offset, &(a)->piece_length } }
+	if (m->descriptor == &ipc__fetch_answer__descriptor)
+		return (struct piece_fields)FIELDS((Ipc__FetchAnswer *)m);
+	must(m->descriptor == &ipc__read_answer__descriptor);
+	return (struct piece_fields)FIELDS((Ipc__ReadAnswer *)m);
+#undef FIELDS
+}
+
+/* The answer names the pieces and the reference that holds them. */
+static void write_piece_answer(struct peer *peer, struct peer_call *pc, ProtobufCMessage *m)
+{
+	struct piece_fields fields = fields_of(m);
 	size_t n = pc->call.n_pieces;
 	struct piece *pieces = pc->call.pieces;
 	uint32_t *number = must_calloc(3 * n, sizeof(number[0]));
@@ -72,18 +91,20 @@ static void write_read_answer(struct peer *peer, struct peer_call *pc, Ipc__Read
 		number[n + i] = pieces[i].offset;
 		number[2 * n + i] = pieces[i].length;
 	}
-	if (peer_ref_give(peer, pieces, n, &m->ref) < 0) {
+	if (peer_ref_give(peer, pieces, n, fields.ref) < 0) {
 		struct pico_error e;
 		pico_error_set(&e, PICO_THROTTLED, "this worker holds too many references");
 		write_error(peer, pc, &e);
 	} else {
-		m->n_piece_segment = m->n_piece_offset = m->n_piece_length = n;
-		m->piece_segment = number;
-		m->piece_offset = number + n;
-		m->piece_length = number + 2 * n;
-		write_answer(peer, pc, &m->base);
-		m->n_piece_segment = m->n_piece_offset = m->n_piece_length = 0;
-		m->piece_segment = m->piece_offset = m->piece_length = NULL;
+		for (int i = 0; i < 3; i++) {
+			*fields.n[i] = n;
+			*fields.number[i] = number + (size_t)i * n;
+		}
+		write_answer(peer, pc, m);
+		for (int i = 0; i < 3; i++) {
+			*fields.n[i] = 0;
+			*fields.number[i] = NULL;
+		}
 	}
 	free(number);
 }
@@ -101,7 +122,7 @@ static void on_answer(struct call *call, const struct pico_error *error, Protobu
 		if (error != NULL)
 			write_error(peer, pc, error);
 		else if (with_pieces)
-			write_read_answer(peer, pc, (Ipc__ReadAnswer *)answer);
+			write_piece_answer(peer, pc, answer);
 		else
 			write_answer(peer, pc, answer);
 		peer_wants_turn(peer);
@@ -123,6 +144,8 @@ static const Ipc__Payload *payload_of(enum ipc_type type, const ProtobufCMessage
 {
 	if (type == IPC_APPEND)
 		return ((const Ipc__AppendRequest *)m)->payload;
+	if (type == IPC_SUBMIT)
+		return ((const Ipc__SubmitRequest *)m)->payload;
 	if (type == IPC_CREATE)
 		return ((const Ipc__CreateRequest *)m)->initial;
 	return NULL;
@@ -170,7 +193,7 @@ static struct peer_call *call_new(struct peer *peer, const struct ipc_frame *f)
 	pc->magic = PEER_CALL_MAGIC;
 	pc->peer = peer;
 	pc->call = (struct call){
-		.row = f->row, .worker_instance = peer->instance, .request_id = f->request_id,
+		.row = f->row, .worker_instance = peer->instance, .peer = peer->number, .request_id = f->request_id,
 		.admin = peer->role == IPC_ROLE_ADMIN, .on_answer = on_answer, .owner = pc,
 	};
 	HASH_ADD(hh, peer->calls, call.request_id, sizeof(pc->call.request_id), pc);

@@ -71,6 +71,7 @@ struct peer {
 	bool doomed, closed, killed;
 	const char *doom;                   /* NULL: it hung up */
 
+	uint64_t number;                    /* unique in this process; call.peer */
 	uint32_t role;
 	uint64_t instance;
 	struct env_segment inbox;
@@ -94,7 +95,7 @@ struct peers {
 	struct peer *all;
 	size_t n_peers;                     /* not closed */
 	uv_poll_t *listener;
-	uint64_t next_ref;
+	uint64_t next_ref, last_number;
 	uint64_t wal_session, wal_seq;
 	bool serving;
 	bool accept_paused;

@@ -174,6 +174,11 @@ void node_cancel(struct node *n, struct call *c)
 		node_answer_error(s, PICO_CANCELLED);
 }
 
+void node_peer_gone(struct node *n, uint64_t peer)
+{
+	must(peer != 0);
+}
+
 void node_answer(struct node *n, struct seen *s)
 {
 	struct call *c = s->call;
