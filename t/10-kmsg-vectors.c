@@ -296,7 +296,9 @@ static void test_refusals(void **state)
 	refused(metadata, 1, "00000001 0002 'a'");
 	refused(metadata, 1, "00000002 0001 'a' 00");           /* more topics than bytes */
 	refused(metadata, 9, "01 01 00 00 ff ff ff ff 1f");     /* more tags than a number has */
-	refused(metadata, 9, "ff ff ff ff 7f");                 /* 35 bits */
+	refused(metadata, 9, "ff ff ff ff 7f 01 00 00 00");     /* 35 bits */
+	refused(metadata, 9, "81 80 80 80 10 01 00 00 00");     /* 33 bits, of which 32 say an empty array */
+	refused(metadata, 9, "81 80 80 80 80 00 01 00 00 00");  /* 6 bytes */
 	refused(metadata, 9, "01 01 00 00 02 00 00 00 00");     /* a tag twice */
 	refused(metadata, 9, "01 01 00 00 02 05 00 04 00");     /* falling tags */
 	refused(metadata, 9, "01 01 00 00 01 00 05 00");        /* a tag longer than the rest */
@@ -308,6 +310,7 @@ static void test_refusals(void **state)
 	struct kmsg_metadata_request q;
 	assert_int_equal(kmsg_decode(form_of(metadata, 9), unknown, &region, &q), 0);
 	assert_int_equal(q.n_topics, 0);
+	assert_int_equal(kmsg_decode(form_of(metadata, 9), hex("81 80 80 80 00 01 00 00 00"), &region, &q), 0);
 	assert_int_equal(region.used, 4096);    /* what kmsg_new() took, nothing for refused counts */
 }
 
@@ -324,6 +327,35 @@ static void test_unsayable(void **state)
 		assert_int_equal(buf_len(&out), n);
 	}
 	free((void *)q.group_id.p);
+
+	/* Nor are they read: 32,768 bytes, as a compact string could say it. */
+	struct kmsg_heartbeat_request got;
+	buf_reset(&out, 0);
+	static const uint8_t length[] = { 0x81, 0x80, 0x02 };
+	buf_put(&out, length, sizeof(length));
+	for (int i = 0; i < 32768 + 7; i++)
+		buf_put_u8(&out, i < 32768 ? 'x' : i == 32768 + 4);
+	assert_int_equal(kmsg_decode(form_of(&kmsg_heartbeat_request_desc, 4), buf_slice(&out), &region, &got), -EBADMSG);
+	buf_head(&out)[0] = 0x80;
+	memmove(buf_head(&out) + 3, buf_head(&out) + 4, buf_len(&out) - 4);
+	out.end--;
+	assert_int_equal(kmsg_decode(form_of(&kmsg_heartbeat_request_desc, 4), buf_slice(&out), &region, &got), 0);
+	assert_int_equal(got.group_id.n, 32767);
+}
+
+/* Null where there is none is written as empty. */
+static void test_null_is_empty(void **state)
+{
+	struct slice word = slice_of(NULL, 0);
+	struct kmsg_old_types v = { .words = &word, .n_words = 1 };
+	struct slice expected = hex("00000001 0000 ff");
+	assert_int_equal(kmsg_encode(form_of(&kmsg_old_types_desc, 0), &v, &out, NULL), 0);
+	assert_true(slice_eq(buf_slice(&out), expected));
+	struct kmsg_heartbeat_request q = { .generation_id = 1 };
+	buf_reset(&out, SIZE_MAX);
+	assert_int_equal(kmsg_encode(form_of(&kmsg_heartbeat_request_desc, 3), &q, &out, NULL), 0);
+	expected = hex("0000 00000001 0000 ffff");
+	assert_true(slice_eq(buf_slice(&out), expected));
 }
 
 /* Records from elsewhere: only their length is there, and the places are told. */
@@ -450,6 +482,13 @@ static void test_response_headers(void **state)
 	q.api_version = 3;
 	wrote(&q, &versions, "00000013 00000009 0023 02 0012 0000 0004 00 00000000 00");
 
+	struct slice body, frame = hex("00000009 0023");
+	assert_int_equal(kafka_response_read(frame, &q, &body), 0);
+	assert_int_equal(body.n, 2);
+	q.correlation_id = 10;
+	assert_int_equal(kafka_response_read(frame, &q, &body), -EBADMSG);
+	assert_int_equal(kafka_response_read(hex("000000"), &q, &body), -EBADMSG);
+
 	struct buf small;
 	buf_init(&small, 22);
 	assert_int_equal(kafka_response_write(&small, &q, &versions, NULL), -ENOBUFS);
@@ -502,7 +541,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_api_versions), TEST(test_metadata_v1), TEST(test_metadata_v12), TEST(test_produce),
 		TEST(test_fetch), TEST(test_nullable_struct), TEST(test_all_types),
-		TEST(test_long_tags), TEST(test_refusals), TEST(test_unsayable),
+		TEST(test_long_tags), TEST(test_refusals), TEST(test_unsayable), TEST(test_null_is_empty),
 		TEST(test_gaps), TEST(test_frame_sizes), TEST(test_request_headers), TEST(test_response_headers),
 		TEST(test_offered_versions), TEST(test_requests_written),
 	};
