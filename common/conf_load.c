@@ -307,6 +307,19 @@ static void load_meta_url_file(struct loader *l)
 	buf_done(&text);
 }
 
+/* ID@file://, ID@mem:// or ID@s3://; storaged reads the rest. */
+static void check_storage(struct loader *l, const char *option, const char *url)
+{
+	static const char *const schemes[] = { "file://", "mem://", "s3://" };
+	size_t id = url[0] == '-', n_digits = strspn(url + id, "0123456789");
+	const char *at = n_digits > 0 && url[id + n_digits] == '@' ? url + id + n_digits + 1 : url;
+	for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+		if (strncmp(at, schemes[i], strlen(schemes[i])) == 0)
+			return;
+	}
+	fault(l, "--%s: '%.200s' is none of ID@file://DIR, ID@mem://NAME and ID@s3://BUCKET", option, url);
+}
+
 static void check(struct loader *l)
 {
 	const struct conf *c = l->conf;
@@ -317,6 +330,9 @@ static void check(struct loader *l)
 		fault(l, "--meta-url, --storage, --wal: sqlite::memory: and mem:// go only together");
 	if (strncmp(c->meta_url, "sqlite:", 7) != 0 && strncmp(c->meta_url, "postgres://", 11) != 0)
 		fault(l, "--meta-url: begins with neither sqlite: nor postgres://");
+	check_storage(l, "storage", c->storage);
+	if (c->wal[0] != '\0')
+		check_storage(l, "wal", c->wal);
 	if (c->http_address[0] != '\0' && strncmp(c->http_address, "http://", 7) != 0 &&
 	    strncmp(c->http_address, "https://", 8) != 0)
 		fault(l, "--http-address: '%.200s' does not begin with http:// or https://", c->http_address);

@@ -136,6 +136,33 @@ static int bind_text(struct listeners *l, const struct conf *conf, const struct 
 	return code;
 }
 
+static int check_text(const struct conf *conf, const struct wanted *w, const char *text)
+{
+	struct address each[ADDRESS_EACH_MAX];
+	char fault[256];
+	unsigned n;
+	int code = 0;
+	if (address_parse(text, each, &n, fault, sizeof(fault)) < 0) {
+		log_error("--%s: %s", w->option, fault);
+		return 1;
+	}
+	for (unsigned i = 0; i < n && code == 0; i++)
+		code = check(conf, w, text, &each[i]);
+	return code;
+}
+
+static int check_list(const struct conf *conf, const struct wanted *w)
+{
+	int code = 0;
+	if (w->list->n == 0) {
+		log_error("--%s: no address is left; give one", w->option);
+		return 1;
+	}
+	for (size_t i = 0; i < w->list->n && code == 0; i++)
+		code = check_text(conf, w, w->list->item[i]);
+	return code;
+}
+
 static int bind_list(struct listeners *l, const struct conf *conf, const struct wanted *w, bool patient)
 {
 	int code = 0;
@@ -202,10 +229,28 @@ static bool speaks_pico(const struct conf *conf)
 	return strcmp(conf->protocol, "pico") == 0;
 }
 
+static struct wanted pico_wanted(const struct conf *conf)
+{
+	return (struct wanted){ "listen", "pico", &conf->listen, conf->http_address, "http-address" };
+}
+
+static struct wanted admin_wanted(const struct conf *conf)
+{
+	return (struct wanted){ "admin-listen", "admin", &conf->admin_listen, NULL, NULL };
+}
+
+int listeners_check(const struct conf *conf)
+{
+	const struct wanted pico = pico_wanted(conf), admin = admin_wanted(conf);
+	int code = speaks_pico(conf) ? check_list(conf, &pico) : 0;
+	if (code == 0 && !conf->no_admin)
+		code = check_list(conf, &admin);
+	return code;
+}
+
 int listeners_open(struct listeners *l, const struct conf *conf, const struct home *home)
 {
-	const struct wanted pico = { "listen", "pico", &conf->listen, conf->http_address, "http-address" };
-	const struct wanted admin = { "admin-listen", "admin", &conf->admin_listen, NULL, NULL };
+	const struct wanted pico = pico_wanted(conf), admin = admin_wanted(conf);
 	memset(l, 0, sizeof(*l));
 	int code = bind_ipc(l, home, (int)conf->backlog);
 	if (code == 0 && speaks_pico(conf))

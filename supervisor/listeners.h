@@ -15,6 +15,8 @@ struct listeners {
 	char http_address[256];         /* advertised: --http-address, else of the first pico listener; or "" */
 };
 
+/* Whether every address is one and may be bound, without binding: 0 or the exit code, after one line in the log. */
+int listeners_check(const struct conf *conf);
 /* 0 or the exit code, after one line in the log; nothing is bound then. */
 int listeners_open(struct listeners *l, const struct conf *conf, const struct home *home);
 /* The lines about listeners that are asked for and not built yet. */

@@ -66,6 +66,15 @@ static void open_log(const struct conf *conf)
 	log_open("supervisor", level, strcmp(conf->log_format, "json") == 0);
 }
 
+/* What was asked for and would be a lie, or cannot be listened on: 0 or the exit code, after one line. */
+static int refusal(const struct conf *conf)
+{
+	if (strcmp(conf->auth, "required") != 0)
+		return listeners_check(conf);
+	log_error("--auth required: authentication is not built yet and this node would answer everybody; leave it off");
+	return 1;
+}
+
 /* The options that print and end the run. */
 static bool is_question(struct supervisor *s)
 {
@@ -74,20 +83,11 @@ static bool is_question(struct supervisor *s)
 	bool ends = s->conf.show_config || s->conf.check_config;
 	if (s->conf.show_config)
 		conf_show(&s->conf, &s->origins, &text);
-	else if (s->conf.check_config)
+	else if (ends && (s->exit_code = refusal(&s->conf)) == 0)
 		buf_put_str(&text, "the configuration is good\n");
 	print(&text, stdout);
 	buf_done(&text);
 	return ends;
-}
-
-/* What was asked for and would be a lie. */
-static bool is_refused(const struct conf *conf)
-{
-	if (strcmp(conf->auth, "required") != 0)
-		return false;
-	log_error("--auth required: authentication is not built yet and this node would answer everybody; leave it off");
-	return true;
 }
 
 int options_load(struct supervisor *s)
@@ -112,7 +112,7 @@ int options_load(struct supervisor *s)
 	s->exit_code = n > 0 ? 2 : 0;
 	if (n > 0 || is_question(s))
 		return -1;
-	s->exit_code = is_refused(&s->conf);
+	s->exit_code = refusal(&s->conf);
 	return s->exit_code != 0 ? -1 : 0;
 }
 

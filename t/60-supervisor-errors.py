@@ -165,6 +165,16 @@ def questions():
     same(pico("--check-config"), (0, "the configuration is good\n", ""), "good")
     code, out, err = pico("--check-config", "--node-id=x", "--zzz", "--backlog=0")
     same((code, out, len(err.splitlines())), (2, "", 3), err)
+    for wanted, pattern, options in (
+            (1, r"--listen: 'here' is no address", ["--listen=here"]),
+            (1, r"--admin-listen: 192\.0\.2\.1:80 is reachable from other machines", ["--admin-listen=192.0.2.1:80"]),
+            (1, r"--auth required: authentication is not built yet", ["--auth=required"]),
+            (2, r"--storage: '-2@http://x' is none of ID@file://DIR", ["--storage=-2@http://x", "--wal=-3@file:///x"]),
+            (2, r"--wal: 'x' is none of ID@file://DIR", ["--wal=x"])):
+        code, out, err = pico("--check-config", *options)
+        same((code, out, len(err.splitlines())), (wanted, "", 1), f"{options}: {err}")
+        assert re.search(pattern, err), f"{options}: {err}"
+    same(pico("--check-config", "--listen=192.0.2.1:80", "--insecure-allow-remote")[0], 0, "allowed beyond loopback")
     code, out, err = pico("--show-config", "--node-id=7", "--auth-bootstrap-token=geheim", PICO_BACKLOG="9",
                           PICO_META_URL="postgres://u:geheim@h/db")
     same((code, err), (0, ""), "exit code, stderr")
