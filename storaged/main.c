@@ -18,6 +18,7 @@
 #include "storaged/peer.h"
 
 #define TICK_MS 1000
+#define SILENT_MS 3000          /* a start that takes longer says what it waits for */
 
 struct storaged {
 	struct child child;
@@ -176,12 +177,12 @@ static void on_tick(uv_timer_t *handle)
 	if (!s->serving && waited > s->child.conf.start_timeout_ms)
 		child_fatal(75, "not serving after --start-timeout-ms %llu: %s",
 			    (unsigned long long)s->child.conf.start_timeout_ms, reason);
-	if (!s->serving || strcmp(s->fault, reason) == 0)
+	if ((!s->serving && waited < SILENT_MS) || strcmp(s->fault, reason) == 0)
 		return;
 	if (ready)
 		log_info("all is well again");
 	else
-		log_warn("not ready, trying again: %s", reason);
+		log_warn("%s: %s", s->serving ? "not ready, trying again" : "not serving yet", reason);
 	snprintf(s->fault, sizeof(s->fault), "%s", reason);
 }
 

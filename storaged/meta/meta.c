@@ -134,6 +134,9 @@ static void sql_failed(struct meta *m, struct sql_result result)
 	if (!m->loaded && result.err == -EBUSY && env_now_ms(m->env) - m->started_ms >= META_BUSY_MS)
 		meta_refuse(m, "%s: %s; stop the other one, or give this node a database of its own", m->sql->url,
 			    result.text);
+	else if (m->session == 0 && result.err == -EBADMSG)
+		meta_refuse(m, "%s: %s: this is not the metadata of a node, or it is damaged; give another file, or restore "
+			    "a backup", m->sql->url, result.text);
 	else
 		meta_back_off(m, result.text);
 }

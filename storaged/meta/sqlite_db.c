@@ -87,6 +87,7 @@ static int errno_of(struct sqlite_db *d, int code)
 		return system_errno != 0 ? -system_errno : -EIO;
 	case SQLITE_BUSY:
 	case SQLITE_LOCKED:
+	case SQLITE_PROTOCOL:
 		return -EBUSY;
 	case SQLITE_NOMEM:
 		return -ENOMEM;
