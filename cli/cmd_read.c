@@ -195,7 +195,7 @@ int cmd_read(struct cli *cli, int argc, char **argv)
 	const char *stream, *from = "-1", *partition = NULL;
 	const struct cli_option options[] = { { "--from", &from, NULL }, { "--partition", &partition, NULL }, { 0 } };
 	int code = cli_parse(argc, argv, options, &stream);
-	if (code == 0 && strspn(from, "-0123456789") != strlen(from))
+	if (code == 0 && strcmp(from, "-1") != 0 && (from[0] == '\0' || strspn(from, "0123456789") != strlen(from)))
 		code = cli_fail(CLI_USAGE, "--from takes a position, not \"%s\"", from);
 	return code != 0 ? code : read_all(cli, stream, partition, from, false);
 }

@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@ const struct cli_command cli_commands[] = {
 	  "  seq 1000 | pico append orders/eu --batch 100\n", cmd_append },
 	{ "read", "STREAM [--from POS] [--partition I]", "print records from a position to the end",
 	  "Prints POS, a tab and the text; a body that is not UTF-8 is shown as <N bytes>. With --json, one JSON\n"
-	  "object a line.\n\n"
+	  "object a line. Without --from it begins with the first record.\n\n"
 	  "  pico read orders/eu --from 10\n", cmd_read },
 	{ "tail", "STREAM [-f] [--partition I]", "print what comes, from the end on",
 	  "Without -f it returns at once when nothing new is there. It ends when the stream is closed.\n\n"
@@ -199,13 +200,19 @@ static int take_globals(struct cli *cli, int *argc, char **argv)
 	return 0;
 }
 
+static bool is_help(const char *argument)
+{
+	return strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0;
+}
+
 static int run_command(struct cli *cli, int argc, char **argv)
 {
 	const struct cli_command *c = command_find(argv[0]);
 	if (c == NULL)
 		return cli_fail(CLI_USAGE, "%s is no command; `pico --help` lists them", argv[0]);
-	if (c->run != cmd_serve && argc > 1 && strcmp(argv[1], "--help") == 0) {
-		printf("usage: pico %s %s\n\n%s.\n%s", c->name, c->arguments, c->summary, c->help);
+	if (c->run != cmd_serve && argc > 1 && is_help(argv[1])) {
+		printf("usage: pico %s %s\n\n%c%s.\n%s%s", c->name, c->arguments, toupper((unsigned char)c->summary[0]),
+		       c->summary + 1, c->help[0] == ' ' ? "\n" : "", c->help);
 		return CLI_OK;
 	}
 	return c->run(cli, argc, argv);
@@ -213,6 +220,7 @@ static int run_command(struct cli *cli, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	static char option_help[] = "--help";
 	struct cli cli = { .endpoint = getenv("PICO_ENDPOINT") };
 	if (cli.endpoint == NULL || cli.endpoint[0] == '\0')
 		cli.endpoint = ENDPOINT_DEFAULT;
@@ -222,7 +230,11 @@ int main(int argc, char **argv)
 		help(stderr);
 		return CLI_USAGE;
 	}
-	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+	if (strcmp(argv[1], "help") == 0 && argc > 2) {
+		argv[1] = argv[2];      /* help COMMAND is COMMAND --help */
+		argv[2] = option_help;
+		argc = 3;
+	} else if (is_help(argv[1]) || strcmp(argv[1], "help") == 0) {
 		help(stdout);
 		return CLI_OK;
 	}
