@@ -12,7 +12,7 @@
 #define MAX_BYTES_IN_BATCH_DEFAULT (8u << 20)
 #define META_MAX 2048u                  /* of one frame; ids and sequences are bounded */
 #define PAGE_CACHE_SEGMENT_ID 1u
-#define INFLIGHT_MAX 64u
+#define INFLIGHT_MAX WAL_REACH
 #define ROOM_RETRY_MS 100u
 
 void log_unref(struct log *log)

@@ -3,8 +3,11 @@
  * Finding where ended sessions end, and making sure that they have ended. By name, never by listing:
  *
  *   look   64 seqs from the watermark on; the first that is missing begins the
- *   seal   seals on it and the 63 after it, all conditional. Lost ones hold data of the old process.
- *          The lowest seal is the cut; when all 64 were lost, look behind them.
+ *   probe  of the 64 seqs that are 64 and more above it. Their writer, or the recoverer whose seals they are,
+ *          saw the missing one stored (WAL_REACH): it is looked at again, and when it is missing still, it was
+ *          deleted, and all above it would be lost silently. With nothing there begins the
+ *   seal   seals on the missing one and the 63 after it, all conditional. Lost ones hold data of the old
+ *          process. The lowest seal is the cut; when all 64 were lost, look behind them.
  *
  * What decides is read whole (a seal that was there, data that a seal lost to): a store on files makes
  * what is read whole durable in its directory first, even if its writer was killed before the fsync.
@@ -20,6 +23,8 @@
 
 static void recovery_look(struct recovery *r, uint64_t from);
 static void recovery_seal(struct recovery *r, uint64_t from);
+static void recovery_probe(struct recovery *r, uint64_t missing);
+static void recovery_recheck(struct recovery *r);
 static void recovery_confirm(struct recovery *r, uint64_t seq);
 static void slot_look(struct recovery_slot *s);
 static void slot_seal(struct recovery_slot *s);
@@ -79,10 +84,40 @@ static void session_cut(struct recovery *r, uint64_t cut)
 	recovery_read(r);
 }
 
+/* Whether anything stands where nothing can while the missing one was never stored. */
+static void probe_decide(struct recovery *r)
+{
+	for (unsigned i = 0; i < r->n_window; i++) {
+		if (r->slots[i].found != FOUND_MISSING) {
+			recovery_recheck(r);
+			return;
+		}
+	}
+	recovery_seal(r, r->missing);
+}
+
+/* It may have been stored between our look at it and the probe, by a process that did not know of its end. */
+static void recheck_decide(struct recovery *r)
+{
+	if (r->slots[0].found != FOUND_MISSING)
+		recovery_look(r, r->missing);
+	else
+		recovery_fatal(r, r->missing, "it is missing, and objects far behind it show that it was stored: somebody "
+			       "deleted it. Restore it from a backup");
+}
+
 /* Every slot is known. The first that is not data decides. */
 static void window_decide(struct recovery *r)
 {
-	bool sealing = r->slots[0].sealing;
+	bool sealing = r->step == STEP_SEAL;
+	if (r->step == STEP_PROBE) {
+		probe_decide(r);
+		return;
+	}
+	if (r->step == STEP_RECHECK) {
+		recheck_decide(r);
+		return;
+	}
 	for (unsigned i = 0; i < r->n_window; i++) {
 		struct recovery_slot *s = &r->slots[i];
 		switch (s->found) {
@@ -96,7 +131,7 @@ static void window_decide(struct recovery *r)
 				recovery_confirm(r, s->seq);
 			return;
 		case FOUND_MISSING:
-			recovery_seal(r, s->seq);
+			recovery_probe(r, s->seq);
 			return;
 		case FOUND_BROKEN:
 			recovery_fatal(r, s->seq, s->broken);
@@ -207,10 +242,12 @@ static void slot_seal(struct recovery_slot *s)
 
 /* ------------------------------------------------------------------ windows */
 
-static void window_begin(struct recovery *r, uint64_t from, unsigned n, bool sealing,
+static void window_begin(struct recovery *r, uint64_t from, unsigned n, enum recovery_step step,
 			 void (*begin)(struct recovery_slot *))
 {
+	const bool sealing = step == STEP_SEAL;
 	must(n > 0 && n <= RECOVERY_WINDOW);
+	r->step = step;
 	r->window = from;
 	r->n_window = r->n_left = n;
 	for (unsigned i = 0; i < n; i++)
@@ -221,17 +258,28 @@ static void window_begin(struct recovery *r, uint64_t from, unsigned n, bool sea
 
 static void recovery_look(struct recovery *r, uint64_t from)
 {
-	window_begin(r, from, RECOVERY_WINDOW, false, slot_look);
+	window_begin(r, from, RECOVERY_WINDOW, STEP_LOOK, slot_look);
 }
 
 static void recovery_seal(struct recovery *r, uint64_t from)
 {
-	window_begin(r, from, RECOVERY_WINDOW, true, slot_seal);
+	window_begin(r, from, RECOVERY_WINDOW, STEP_SEAL, slot_seal);
+}
+
+static void recovery_probe(struct recovery *r, uint64_t missing)
+{
+	r->missing = missing;
+	window_begin(r, missing + WAL_REACH, RECOVERY_WINDOW, STEP_PROBE, slot_look);
+}
+
+static void recovery_recheck(struct recovery *r)
+{
+	window_begin(r, r->missing, 1, STEP_RECHECK, slot_look);
 }
 
 static void recovery_confirm(struct recovery *r, uint64_t seq)
 {
-	window_begin(r, seq, 1, true, slot_look);
+	window_begin(r, seq, 1, STEP_SEAL, slot_look);
 }
 
 /* --------------------------------------------------------------------- life */

@@ -11,8 +11,11 @@
 
 #include "storaged/engine/engine_impl.h"
 
-#define RECOVERY_WINDOW 64u
+#define RECOVERY_WINDOW WAL_REACH
 #define RECOVERY_FAULTS_MAX 8u          /* a body that is wrong so often is damaged */
+
+/* What the window at hand is for; recovery.c. */
+enum recovery_step { STEP_LOOK, STEP_PROBE, STEP_RECHECK, STEP_SEAL };
 
 enum slot_found { FOUND_NOTHING_YET, FOUND_MISSING, FOUND_DATA, FOUND_SEAL, FOUND_BROKEN };
 
@@ -39,6 +42,8 @@ struct recovery {
 	struct recovery_slot slots[RECOVERY_WINDOW];
 	uint64_t window;                /* first seq of it */
 	unsigned n_window, n_left;
+	enum recovery_step step;
+	uint64_t missing;               /* probing: the first seq that is not there */
 	uint64_t read_next, apply_next; /* seqs */
 	uint64_t read_bytes;            /* asked for and not applied */
 	struct env_task task;           /* applies, or reports the end */

@@ -483,10 +483,18 @@ static bool wal_may_seal(struct wal *w, uint64_t *ret_again_ms)
 	return false;
 }
 
+/* Recovery concludes from an object that all those WAL_REACH and more below it are stored. */
+static bool wal_reaches(const struct wal *w, const struct wal_object *o)
+{
+	return o->seq - wal_first_unreported(w)->seq < WAL_REACH;
+}
+
 static void wal_pump(struct wal *w)
 {
 	while (!w->dead && w->open && w->inflight < w->config.max_inflight) {
 		struct wal_object *o = wal_first_ready(w);
+		if (!wal_reaches(w, o != NULL ? o : w->filling))
+			return; /* until the oldest put returns */
 		if (o != NULL) {
 			object_send(o);
 			continue;

@@ -17,6 +17,9 @@
 #define WAL_TOKENS_SAVED 10
 #define WAL_SAMPLES 128
 
+/* An object is put only when all that many seqs and more below it are stored. At least the largest max_inflight. */
+#define WAL_REACH 64u
+
 struct wal_object;
 
 struct wal_config {

@@ -160,6 +160,71 @@ static void test_damage_refuses_the_start(void **state)
 	}
 }
 
+/* Removes the object, starts: refused by name, with nothing sealed; then puts it back. */
+static void check_deleted(uint64_t seq, size_t at)
+{
+	char key[WAL_KEY_MAX];
+	uint8_t copy[1024];
+	wal_key(key, 7, 1, seq);
+	struct world_object *o = world_find(&world, key);
+	size_t n = o->n, n_objects;
+	memcpy(copy, o->data, n);
+	world_remove(&world, key);
+	n_objects = world.n_objects;
+	process_start(&process, &world, at);
+	world_advance(&world, 60000);
+	assert_int_equal(process.fatal, 1);
+	assert_non_null(strstr(process.fatal_text, key));
+	assert_non_null(strstr(process.fatal_text, "somebody deleted it"));
+	assert_int_equal(world.n_objects, n_objects);
+	process_kill(&process);
+	world_store(&world, key, copy, n);
+}
+
+static void test_deleted_objects_refuse_the_start(void **state)
+{
+	process_serve(&process, &world, 0);
+	append_fill(&process, 0, 150);
+	process_kill(&process);
+	check_deleted(0, 1);
+	check_deleted(63, 1);
+	check_deleted(86, 1); /* the last that one of the session's own shows */
+	process_serve(&process, &world, 1);
+	assert_int_equal(process.ended[0].cut, 151);
+	assert_int_equal(log_next(process.logs[0]), 150);
+	process_kill(&process);
+	check_deleted(87, 1); /* from here on the seals show it */
+	check_deleted(150, 1);
+	process_serve(&process, &world, 2);
+	assert_int_equal(log_next(process.logs[0]), 150);
+}
+
+/* The old process lives: what it puts between the look at an object and the probe is no deletion. */
+static void test_probe_of_a_session_that_goes_on(void **state)
+{
+	process_serve(&process, &world, 0);
+	append_fill(&process, 0, 90);
+	process_kill(&process);
+	char key[WAL_KEY_MAX];
+	uint8_t copy[1024];
+	wal_key(key, 7, 1, 20);
+	struct world_object *o = world_find(&world, key);
+	size_t n = o->n;
+	memcpy(copy, o->data, n);
+	world_remove(&world, key);
+	world.hold_gets = true;
+	process_start(&process, &world, 1);
+	world_run(&world);
+	for (int i = 0; i < 64; i++)
+		world_end_op(&world, world.ops[0], END_OK); /* the look */
+	world_store(&world, key, copy, n);
+	world.hold_gets = false;
+	world_advance(&world, 60000);
+	assert_true(process.serving);
+	assert_int_equal(process.ended[0].cut, 91);
+	assert_int_equal(log_next(process.logs[0]), 90);
+}
+
 static void test_object_that_goes_missing(void **state)
 {
 	process_serve(&process, &world, 0);
@@ -311,7 +376,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_many_sessions), TEST(test_cut_is_the_lowest_seal), TEST(test_seals_that_lose),
 		TEST(test_all_seals_before_any_read), TEST(test_damage_refuses_the_start),
-		TEST(test_recovery_through_errors), TEST(test_many_logs), TEST(test_object_that_goes_missing), TEST(test_other_epochs_and_logs_are_skipped), TEST(test_resume),
+		TEST(test_deleted_objects_refuse_the_start), TEST(test_probe_of_a_session_that_goes_on),
+		TEST(test_recovery_through_errors), TEST(test_many_logs), TEST(test_object_that_goes_missing),
+		TEST(test_other_epochs_and_logs_are_skipped), TEST(test_resume),
 		TEST(test_time_never_runs_backwards),
 	};
 	return cmocka_run_group_tests_name("engine-recovery", tests, NULL, NULL);

@@ -120,6 +120,33 @@ static void test_answers_in_order_of_seq(void **state)
 		append_free(a[i]);
 }
 
+/* Recovery counts on it: nothing is put 64 seqs above one that is not stored. */
+static void test_puts_reach_64_above_the_oldest(void **state)
+{
+	struct append *a[80];
+	process_serve(&process, &world, 0);
+	world.hold_puts = true;
+	for (int i = 0; i < 80; i++) {
+		a[i] = append_do(&process, 0, "x");
+		world_run(&world);
+		if (world_puts(&world) > 1) {
+			world_end_op(&world, world_put_at(&world, 1), END_OK);
+			world_run(&world);
+		}
+	}
+	assert_non_null(world_find(&world, "wal/7/0000000000000001/0000000000000040")); /* 64: seq 1 is the oldest */
+	assert_null(world_find(&world, "wal/7/0000000000000001/0000000000000041"));
+	assert_int_equal(world_puts(&world), 1);
+	assert_open(a[63]);
+	world_end_op(&world, world_put_at(&world, 0), END_OK);
+	world.hold_puts = false;
+	world_run(&world);
+	for (int i = 0; i < 80; i++) {
+		assert_stored(a[i], (uint64_t)i, (uint64_t)i + 1);
+		append_free(a[i]);
+	}
+}
+
 static void test_tokens_bound_the_puts(void **state)
 {
 	test_config.batch_interval_ms = 100;
@@ -458,6 +485,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_append_and_read), TEST(test_recovery), TEST(test_lone_append_is_one_put),
 		TEST(test_appends_of_a_turn_share_an_object), TEST(test_answers_in_order_of_seq),
+		TEST(test_puts_reach_64_above_the_oldest),
 		TEST(test_tokens_bound_the_puts), TEST(test_large_slices_need_no_token), TEST(test_unknown_then_our_own),
 		TEST(test_unknown_without_effect_is_put_again), TEST(test_full_disk_shows_and_heals),
 		TEST(test_silence_and_throttling_show),
