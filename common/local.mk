@@ -30,6 +30,7 @@ common_libcommon_a_SOURCES = \
 	common/region.c common/region.h \
 	common/record_decode.c common/record_decode.h \
 	common/slice.h \
+	common/topic_config.c common/topic_config.h common/topic_config.def \
 	common/topic_name.c common/topic_name.h \
 	common/utf8.c common/utf8.h \
 	common/topics.c common/topics.h common/topics_impl.h \

@@ -63,7 +63,8 @@ bool topic_alias_is_legal(struct slice alias)
 	for (size_t i = 0; i < alias.n; i++)
 		if (!alias_byte_is_good(alias.p[i]))
 			return false;
-	return !slice_is(alias, ".") && !slice_is(alias, "..");
+	return !slice_is(alias, ".") && !slice_is(alias, "..") && !slice_is(alias, "__consumer_offsets") &&
+	       !slice_is(alias, "__transaction_state");
 }
 
 bool topic_path_is_reserved(struct slice path)

@@ -2,7 +2,8 @@
  *
  * Names of topics. A path is kept byte for byte: 1 to 512 bytes, begins with '/', no control bytes,
  * DEL, space, '?', '#', bytes >= 0x80, no segment '.' or '..', not the root. An alias is a Kafka
- * topic name: [A-Za-z0-9._-]{1,249}, not "." or "..".
+ * topic name: [A-Za-z0-9._-]{1,249}, not "." or "..", and none of the two that Kafka keeps to itself
+ * (__consumer_offsets, __transaction_state).
  */
 #ifndef COMMON_TOPIC_NAME_H
 #define COMMON_TOPIC_NAME_H

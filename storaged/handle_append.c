@@ -7,7 +7,7 @@
 #include <strings.h>
 
 #include "common/topic_name.h"
-#include "storaged/op.h"
+#include "storaged/handle.h"
 
 #define PRODUCER_ID_MAX 256
 

@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "storaged/op.h"
+#include "storaged/handle.h"
 
 int node_propose_close(struct node *n, const uint8_t topic_id[16], uint32_t partition, bool begin, meta_result_cb *cb,
 		       void *arg)

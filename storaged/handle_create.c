@@ -9,7 +9,7 @@
 
 #include "common/record_batch.h"
 #include "common/topic_name.h"
-#include "storaged/op.h"
+#include "storaged/handle.h"
 
 #define CONTENT_TYPE_MAX 1024
 #define CREATE_MANY_MAX META_ROW_COMMANDS_MAX
@@ -240,43 +240,47 @@ static void on_created(void *arg, const Meta__Result__One *result)
 	op_unref(op);
 }
 
-static int create_propose(struct op *op, const Ipc__CreateRequest *r)
+static void create_fill(struct op *op, const Ipc__CreateRequest *r, const struct config_taken *config,
+			Meta__CreateTopic *create)
+{
+	env_random(op->node->env, op->topic_id, sizeof(op->topic_id));
+	create->topic_id = (ProtobufCBinaryData){ .len = 16, .data = op->topic_id };
+	create->name = r->name;
+	create->content_type = r->content_type;
+	create->partitions = r->partitions;
+	create->n_owners = r->n_owners;
+	create->owners = r->owners;
+	create->ttl_seconds = r->ttl_seconds;
+	create->expires_at_ms = r->expires_at_ms;
+	create->closed = r->closed;
+	create->schema_name = config->schema != NULL ? config->schema : r->schema_name;
+	create->schema_validate = config->has_validate ? config->validate : r->schema_validate;
+	create->kafka_topic = r->kafka_topic;
+	create->has_kafka_topic = r->has_kafka_topic;
+	create->n_config = config->n;
+	create->config = config->pointer;
+	create->initial = op->initial != NULL;
+	create->reserved_allowed = r->reserved_allowed;
+}
+
+/* On failure nothing was taken and nothing is answered yet. */
+static bool create_propose(struct op *op, const Ipc__CreateRequest *r, struct pico_error *e)
 {
 	Meta__Command command = META__COMMAND__INIT;
 	Meta__CreateTopic create = META__CREATE_TOPIC__INIT;
-	Meta__Config *config = must_calloc(r->n_config, sizeof(*config));
-	Meta__Config **pointer = must_calloc(r->n_config, sizeof(*pointer));
-	for (size_t i = 0; i < r->n_config; i++) {
-		meta__config__init(&config[i]);
-		config[i].name = r->config[i]->name;
-		config[i].value = r->config[i]->value;
-		pointer[i] = &config[i];
-	}
+	struct config_taken config;
+	if (!config_take(r->config, r->n_config, &config, e))
+		return false;
 	command.kind_case = META__COMMAND__KIND_CREATE_TOPIC;
 	command.create_topic = &create;
-	env_random(op->node->env, op->topic_id, sizeof(op->topic_id));
-	create.topic_id = (ProtobufCBinaryData){ .len = 16, .data = op->topic_id };
-	create.name = r->name;
-	create.content_type = r->content_type;
-	create.partitions = r->partitions;
-	create.n_owners = r->n_owners;
-	create.owners = r->owners;
-	create.ttl_seconds = r->ttl_seconds;
-	create.expires_at_ms = r->expires_at_ms;
-	create.closed = r->closed;
-	create.schema_name = r->schema_name;
-	create.schema_validate = r->schema_validate;
-	create.kafka_topic = r->kafka_topic;
-	create.has_kafka_topic = r->has_kafka_topic;
-	create.n_config = r->n_config;
-	create.config = pointer;
-	create.initial = op->initial != NULL;
-	create.reserved_allowed = r->reserved_allowed;
+	create_fill(op, r, &config, &create);
 	op->refs++;
-	int rc = meta_propose(op->node->meta, &command, on_created, op);
-	free(config);
-	free(pointer);
-	return rc;
+	if (meta_propose(op->node->meta, &command, on_created, op) < 0) {
+		pico_error_set(e, PICO_THROTTLED, "too many metadata changes are waiting; try again");
+		op->refs--;
+	}
+	config_taken_done(&config);
+	return e->kind == PICO_OK;
 }
 
 static void create_refuse(struct op *op, const struct pico_error *e)
@@ -290,13 +294,8 @@ static void create_start(struct op *op, const Ipc__CreateRequest *r, const struc
 {
 	struct pico_error e;
 	if (!create_check(op->node, r, &e) ||
-	    (c != NULL && c->payload.n > 0 && !create_take_initial(op, c, &e))) {
+	    (c != NULL && c->payload.n > 0 && !create_take_initial(op, c, &e)) || !create_propose(op, r, &e))
 		create_refuse(op, &e);
-	} else if (create_propose(op, r) < 0) {
-		pico_error_set(&e, PICO_THROTTLED, "too many metadata changes are waiting; try again");
-		create_done(op, &e, false);
-		op_unref(op);
-	}
 }
 
 void handle_create(struct node *n, struct call *c)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls about the node itself, and Resume: what became of appends that carried no producer.
+ * Calls about this node and the others, and Resume: what became of appends that carried no producer.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "storaged/op.h"
+#include "storaged/handle.h"
 
 static void uuid_print(const uint8_t uuid[16], char ret_hex[33])
 {
@@ -35,6 +35,68 @@ void handle_node_status(struct node *n, struct call *c)
 	a.recovered_frames = n->recovery.frames;
 	call_answer(c, &a.base);
 }
+
+/* ---------------------------------------------------------------------- nodes */
+
+struct node_message {
+	Ipc__NodesAnswer__Node m;
+	Ipc__NodesAnswer__Address *address;
+	Ipc__NodesAnswer__Address **pointer;
+};
+
+static void node_message_fill(const struct node *n, const Meta__NodeEntity *e, struct node_message *ret)
+{
+	ipc__nodes_answer__node__init(&ret->m);
+	ret->address = must_calloc(e->n_addresses + 1, sizeof(*ret->address));
+	ret->pointer = must_calloc(e->n_addresses + 1, sizeof(*ret->pointer));
+	for (size_t i = 0; i < e->n_addresses; i++) {
+		ipc__nodes_answer__address__init(&ret->address[i]);
+		ret->address[i].protocol = e->addresses[i]->protocol;
+		ret->address[i].address = e->addresses[i]->address;
+		ret->pointer[i] = &ret->address[i];
+	}
+	ret->m.id = e->node;
+	ret->m.host = e->host;
+	ret->m.local = e->node == n->config.meta.node;
+	ret->m.addresses = ret->pointer;
+	ret->m.n_addresses = e->n_addresses;
+}
+
+static void nodes_done(struct node_message *m, Ipc__NodesAnswer *a)
+{
+	for (size_t i = 0; i < a->n_nodes; i++) {
+		free(m[i].address);
+		free(m[i].pointer);
+	}
+	free(m);
+	free(a->nodes);
+}
+
+/* Those whose newest session nobody has ended. */
+void handle_nodes(struct node *n, struct call *c)
+{
+	const struct state *s = meta_state(n->meta);
+	const Meta__NodeEntity *e;
+	size_t count = 0;
+	for (e = state_node_next(s, 0); e != NULL; e = state_node_next(s, e->node))
+		count++;
+	Ipc__NodesAnswer a = IPC__NODES_ANSWER__INIT;
+	struct node_message *m = must_calloc(count + 1, sizeof(*m));
+	a.nodes = must_calloc(count + 1, sizeof(*a.nodes));
+	for (e = state_node_next(s, 0); e != NULL; e = state_node_next(s, e->node)) {
+		if (!state_node_is_up(s, e->node))
+			continue;
+		node_message_fill(n, e, &m[a.n_nodes]);
+		a.nodes[a.n_nodes] = &m[a.n_nodes].m;
+		a.n_nodes++;
+	}
+	if (state_cluster_id(s) != NULL)
+		a.cluster_id = (char *)state_cluster_id(s);
+	call_answer(c, &a.base);
+	nodes_done(m, &a);
+}
+
+/* ---------------------------------------------------------------------- resume */
 
 struct found {
 	Ipc__ResumeAnswer__Found m;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "common/metrics.h"
-#include "storaged/op.h"
+#include "storaged/handle.h"
 
 #define READ_BYTES_MAX (8u << 20)
 

@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Get, list, delete: answered from the applied state, which a crash cannot take back.
+ * Get and delete: answered from the applied state, which a crash cannot take back.
  */
-#include <stdlib.h>
-
-#include "common/topic_name.h"
-#include "storaged/op.h"
-
-#define LIST_DEFAULT 1000
-#define LIST_MAX 10000
-#define LIST_BYTES_MAX (3u << 20)       /* of an answer, below IPC_MESSAGE_MAX */
+#include "storaged/handle.h"
 
 void handle_get(struct node *n, struct call *c)
 {
@@ -23,75 +16,6 @@ void handle_get(struct node *n, struct call *c)
 	a.topic = &m.m;
 	call_answer(c, &a.base);
 	topic_message_free(&m);
-}
-
-/* ---------------------------------------------------------------------- list */
-
-struct listing {
-	struct topic_message *topic;
-	Ipc__Topic **pointer;
-	size_t n, bytes;
-	bool has_more;
-};
-
-static bool has_prefix(const struct state_topic *t, struct slice prefix)
-{
-	return strncmp(t->name, (const char *)prefix.p, prefix.n) == 0;
-}
-
-/* False when the answer is full. */
-static bool list_add(struct node *n, const struct state_topic *t, size_t limit, struct listing *l)
-{
-	if (topic_path_is_reserved(slice_str(t->name)) || !node_topic_is_born(n, t))
-		return true;
-	l->has_more = l->n == limit || l->bytes > LIST_BYTES_MAX;
-	if (l->has_more)
-		return false;
-	topic_message_fill(n, t, ALL_PARTITIONS, &l->topic[l->n]);
-	l->bytes += ipc__topic__get_packed_size(&l->topic[l->n].m);
-	l->n++;
-	return true;
-}
-
-static void list_collect(struct node *n, struct slice prefix, struct slice start_after, size_t limit, struct listing *l)
-{
-	const struct state *s = meta_state(n->meta);
-	const struct state_topic *t = NULL;
-	if (slice_cmp(start_after, prefix) < 0) {
-		start_after = prefix;
-		t = state_topic_by_name(s, prefix);
-	}
-	if (t == NULL)
-		t = state_topic_next(s, start_after);
-	while (t != NULL && has_prefix(t, prefix) && list_add(n, t, limit, l))
-		t = state_topic_next(s, slice_str(t->name));
-}
-
-void handle_list(struct node *n, struct call *c)
-{
-	const Ipc__ListRequest *r = (const Ipc__ListRequest *)c->request;
-	size_t limit = r->limit == 0 ? LIST_DEFAULT : r->limit > LIST_MAX ? LIST_MAX : r->limit;
-	struct slice prefix = slice_str(r->prefix);
-	Ipc__ListAnswer a = IPC__LIST_ANSWER__INIT;
-	if (prefix.n > TOPIC_PATH_MAX) {
-		call_answer(c, &a.base);
-		return;
-	}
-	struct listing l = {
-		.topic = must_calloc(limit, sizeof(*l.topic)),
-		.pointer = must_calloc(limit, sizeof(*l.pointer)),
-	};
-	list_collect(n, prefix, slice_str(r->start_after), limit, &l);
-	for (size_t i = 0; i < l.n; i++)
-		l.pointer[i] = &l.topic[i].m;
-	a.n_topics = l.n;
-	a.topics = l.pointer;
-	a.has_more = l.has_more;
-	call_answer(c, &a.base);
-	for (size_t i = 0; i < l.n; i++)
-		topic_message_free(&l.topic[i]);
-	free(l.topic);
-	free(l.pointer);
 }
 
 /* -------------------------------------------------------------------- delete */

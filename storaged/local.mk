@@ -15,15 +15,18 @@ include storaged/meta/local.mk
 
 storaged_libstoraged_a_SOURCES += \
 	storaged/call.h \
+	storaged/handle.h \
 	storaged/handle_append.c \
 	storaged/handle_close.c \
 	storaged/handle_create.c \
 	storaged/handle_fetch.c \
 	storaged/handle_lookup.c \
+	storaged/handle_names.c \
 	storaged/handle_node.c \
 	storaged/handle_producer.c \
 	storaged/handle_read.c \
 	storaged/handle_submit.c \
+	storaged/handle_settings.c \
 	storaged/handle_topic.c \
 	storaged/node.c storaged/node.h \
 	storaged/op.c storaged/op.h \

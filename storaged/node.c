@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "common/metrics.h"
+#include "storaged/handle.h"
 #include "storaged/parts.h"
 #include "storaged/watch.h"
 
@@ -24,6 +25,10 @@ static handler_fn *const handlers[IPC_TYPES] = {
 	[IPC_LIST] = handle_list,
 	[IPC_DELETE] = handle_delete,
 	[IPC_CLOSE] = handle_close,
+	[IPC_UPDATE] = handle_update,
+	[IPC_GROW] = handle_grow,
+	[IPC_GET_MANY] = handle_get_many,
+	[IPC_LIST_KAFKA] = handle_list_kafka,
 	[IPC_APPEND] = handle_append,
 	[IPC_READ] = handle_read,
 	[IPC_WAIT] = handle_wait,
@@ -33,6 +38,7 @@ static handler_fn *const handlers[IPC_TYPES] = {
 	[IPC_LOOKUP] = handle_lookup,
 	[IPC_INIT_PRODUCER] = handle_init_producer,
 	[IPC_NODE_STATUS] = handle_node_status,
+	[IPC_NODES] = handle_nodes,
 };
 
 /* ---------------------------------------------------------------------- calls */
@@ -129,6 +135,9 @@ static void on_applied(void *arg, const Meta__Command *command, const Meta__Resu
 		break;
 	case META__COMMAND__KIND_CLOSE_TOPIC:
 		topic_closing(n, state_topic_by_id(s, command->close_topic->topic_id.data));
+		break;
+	case META__COMMAND__KIND_GROW_TOPIC:
+		node_topic_grow(n, state_topic_by_id(s, command->grow_topic->topic_id.data));
 		break;
 	default:
 		break;

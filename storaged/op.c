@@ -190,6 +190,26 @@ void node_topic_add(struct node *n, const struct state_topic *t)
 	HASH_ADD(hh, n->topics, id, sizeof(nt->id), nt);
 }
 
+void node_topic_grow(struct node *n, const struct state_topic *t)
+{
+	struct node_topic *old, *nt;
+	HASH_FIND(hh, n->topics, t->id, sizeof(t->id), old);
+	if (old == NULL || old->n_logs >= t->n_partitions)
+		return;
+	HASH_DEL(n->topics, old);
+	nt = must_calloc(1, sizeof(*nt) + t->n_partitions * sizeof(nt->log[0]));
+	memcpy(nt->id, t->id, sizeof(nt->id));
+	nt->n_logs = t->n_partitions;
+	memcpy(nt->log, old->log, old->n_logs * sizeof(nt->log[0]));
+	for (uint32_t i = old->n_logs; i < t->n_partitions; i++) {
+		const struct state_partition *p = &t->partition[i];
+		if (p->owner == n->config.meta.node)
+			nt->log[i] = engine_log_add(n->engine, p->log_id, p->epoch, p->start, p->closed);
+	}
+	HASH_ADD(hh, n->topics, id, sizeof(nt->id), nt);
+	free(old);
+}
+
 static void partition_fill(const struct state_partition *p, const struct log *log, Ipc__Partition *ret)
 {
 	ipc__partition__init(ret);
@@ -198,6 +218,20 @@ static void partition_fill(const struct state_partition *p, const struct log *lo
 	ret->epoch = p->epoch;
 	ret->start = log != NULL ? log_start(log) : p->start;
 	ret->confirm = log != NULL ? log_confirm(log) : p->start;
+}
+
+static void config_fill(const struct state_topic *t, struct topic_message *ret)
+{
+	ret->config = t->n_config == 0 ? NULL : must_calloc(t->n_config, sizeof(*ret->config));
+	ret->config_pointer = t->n_config == 0 ? NULL : must_calloc(t->n_config, sizeof(*ret->config_pointer));
+	for (uint16_t i = 0; i < t->n_config; i++) {
+		ipc__config_entry__init(&ret->config[i]);
+		ret->config[i].name = (char *)t->config[i].name;
+		ret->config[i].value = t->config[i].value;
+		ret->config_pointer[i] = &ret->config[i];
+	}
+	ret->m.n_config = t->n_config;
+	ret->m.config = ret->config_pointer;
 }
 
 void topic_message_fill(const struct node *n, const struct state_topic *t, uint32_t partition, struct topic_message *ret)
@@ -211,6 +245,7 @@ void topic_message_fill(const struct node *n, const struct state_topic *t, uint3
 		ret->pointer[i] = &ret->partition[i];
 	}
 	ipc__topic__init(&ret->m);
+	config_fill(t, ret);
 	ret->m.topic_id = (ProtobufCBinaryData){ .len = 16, .data = (uint8_t *)t->id };
 	ret->m.name = t->name;
 	ret->m.content_type = t->content_type;
@@ -232,4 +267,6 @@ void topic_message_free(struct topic_message *t)
 {
 	free(t->partition);
 	free(t->pointer);
+	free(t->config);
+	free(t->config_pointer);
 }

@@ -103,14 +103,17 @@ const struct state_topic *node_find_topic(struct node *n, struct call *c, const 
 struct log *node_find_log(struct node *n, struct call *c, const struct state_topic *t, uint32_t partition);
 /* The same without a call: NULL when there is none. */
 struct log *node_log(const struct node *n, const struct state_topic *t, uint32_t partition);
-/* Names the logs of a topic to the engine. */
+/* Names the logs of a topic to the engine; those that a known topic has more than before. */
 void node_topic_add(struct node *n, const struct state_topic *t);
+void node_topic_grow(struct node *n, const struct state_topic *t);
 
 /* A Topic message with its partitions, or only the one named. Free with topic_message_free(). */
 struct topic_message {
 	Ipc__Topic m;
 	Ipc__Partition *partition;
 	Ipc__Partition **pointer;
+	Ipc__ConfigEntry *config;
+	Ipc__ConfigEntry **config_pointer;
 };
 #define ALL_PARTITIONS UINT32_MAX
 void topic_message_fill(const struct node *n, const struct state_topic *t, uint32_t partition, struct topic_message *ret);
@@ -121,20 +124,6 @@ void result_error(const Meta__Result__One *r, struct pico_error *ret_error);
 
 /* A stop is over when everything was flushed and no op is left. */
 void node_maybe_stopped(struct node *n);
-
-/* The handlers, one a row of ipc_msg.def. */
-void handle_create(struct node *n, struct call *c);
-void handle_create_many(struct node *n, struct call *c);
-void handle_get(struct node *n, struct call *c);
-void handle_list(struct node *n, struct call *c);
-void handle_delete(struct node *n, struct call *c);
-void handle_close(struct node *n, struct call *c);
-void handle_append(struct node *n, struct call *c);
-void handle_read(struct node *n, struct call *c);
-void handle_wait(struct node *n, struct call *c);
-void handle_offsets(struct node *n, struct call *c);
-void handle_node_status(struct node *n, struct call *c);
-void handle_resume(struct node *n, struct call *c);
 
 /* Proposes CloseTopic for a log whose closing frame is confirmed; cb may be NULL. */
 int node_propose_close(struct node *n, const uint8_t topic_id[16], uint32_t partition, bool begin, meta_result_cb *cb,

@@ -86,28 +86,20 @@ static int on_hello(struct peer *peer, struct ipc_frame *f)
 
 /* ------------------------------------------------------------------- frames */
 
-/* What a worker may send; ipc_read() has checked that it may, now. -EBADMSG: it does not decode. */
+/* What a worker may send that is no call; ipc_read() has checked that it may, now. -EBADMSG: it does not decode. */
 static int (*const handlers[])(struct peer *, struct ipc_frame *) = {
 	[IPC_HELLO] = on_hello,
 	[IPC_RELEASE] = peer_on_release,
 	[IPC_CANCEL] = peer_on_cancel,
-	[IPC_RESUME] = peer_on_call,
-	[IPC_CREATE] = peer_on_call,
-	[IPC_CREATE_MANY] = peer_on_call,
-	[IPC_GET] = peer_on_call,
-	[IPC_LIST] = peer_on_call,
-	[IPC_DELETE] = peer_on_call,
-	[IPC_CLOSE] = peer_on_call,
-	[IPC_APPEND] = peer_on_call,
-	[IPC_READ] = peer_on_call,
-	[IPC_WAIT] = peer_on_call,
-	[IPC_OFFSETS] = peer_on_call,
-	[IPC_SUBMIT] = peer_on_call,
-	[IPC_FETCH] = peer_on_call,
-	[IPC_LOOKUP] = peer_on_call,
-	[IPC_INIT_PRODUCER] = peer_on_call,
-	[IPC_NODE_STATUS] = peer_on_call,
 };
+
+static int frame_take(struct peer *peer, struct ipc_frame *f)
+{
+	bool is_notice = f->row->type < sizeof(handlers) / sizeof(handlers[0]) && handlers[f->row->type] != NULL;
+	if (is_notice)
+		return handlers[f->row->type](peer, f);
+	return f->row->answer != NULL ? peer_on_call(peer, f) : -EBADMSG;
+}
 
 bool peer_is_full(const struct peer *peer)
 {
@@ -125,8 +117,7 @@ void peer_input(struct peer *peer)
 			peer_doom(peer, peer->reader.error);
 			return;
 		}
-		must(f.row->type < sizeof(handlers) / sizeof(handlers[0]) && handlers[f.row->type] != NULL);
-		if (handlers[f.row->type](peer, &f) < 0)
+		if (frame_take(peer, &f) < 0)
 			peer_doom(peer, "message does not decode");
 	}
 }

@@ -29,6 +29,9 @@ t_00_unit_record_batch_LDADD = $(TEST_LIBS)
 check_PROGRAMS += t/00-unit-record-decode
 t_00_unit_record_decode_SOURCES = t/unit/record_decode.c
 t_00_unit_record_decode_LDADD = $(TEST_LIBS)
+check_PROGRAMS += t/00-unit-topic-config
+t_00_unit_topic_config_SOURCES = t/unit/topic_config.c
+t_00_unit_topic_config_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += t/00-unit-topic-name
 t_00_unit_topic_name_SOURCES = t/unit/topic_name.c
@@ -79,6 +82,10 @@ check_PROGRAMS += t/00-unit-meta-state
 t_00_unit_meta_state_SOURCES = t/unit/meta_state.c t/unit/meta_fixture.c t/unit/meta_fixture.h
 t_00_unit_meta_state_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
 
+check_PROGRAMS += t/00-unit-meta-settings
+t_00_unit_meta_settings_SOURCES = t/unit/meta_settings.c t/unit/meta_fixture.c t/unit/meta_fixture.h
+t_00_unit_meta_settings_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
+
 check_PROGRAMS += t/00-unit-meta-snapshot
 t_00_unit_meta_snapshot_SOURCES = t/unit/meta_snapshot.c t/unit/meta_fixture.c t/unit/meta_fixture.h
 t_00_unit_meta_snapshot_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
@@ -117,6 +124,9 @@ t_20_ipc_topics_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 check_PROGRAMS += t/30-node-topics
 t_30_node_topics_SOURCES = t/unit/node_topics.c t/unit/node_world.c t/unit/node_world.h
 t_30_node_topics_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
+check_PROGRAMS += t/30-node-settings
+t_30_node_settings_SOURCES = t/unit/node_settings.c t/unit/node_world.c t/unit/node_world.h
+t_30_node_settings_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 check_PROGRAMS += t/30-node-records
 t_30_node_records_SOURCES = t/unit/node_records.c t/unit/node_world.c t/unit/node_world.h
 t_30_node_records_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
@@ -220,6 +230,6 @@ check-local: check-programs
 include t/fuzz/local.mk
 include t/bench/local.mk
 include t/sim/local.mk
-EXTRA_DIST += t/golden/meta_row.bin t/golden/meta_entity_topic.bin t/golden/cluster.bin
+EXTRA_DIST += t/golden/meta_row.bin t/golden/meta_row_update.bin t/golden/meta_row_grow.bin t/golden/meta_entity_topic.bin t/golden/cluster.bin
 EXTRA_DIST += t/golden/ipc_hello.bin t/golden/ipc_append.bin t/golden/ipc_error.bin t/golden/ipc_release.bin
 include t/regress/local.mk

@@ -172,6 +172,8 @@ NAME_OF(close_topic)
 NAME_OF(delete_topic)
 NAME_OF(noop)
 NAME_OF(allocate_producer_ids)
+NAME_OF(update_topic)
+NAME_OF(grow_topic)
 #undef NAME_OF
 
 /* name: the node and session a command says it acts for (node 0: the row's); NULL: only in rows of session 0. */
@@ -187,6 +189,8 @@ static const struct apply_row {
 	[META__COMMAND__KIND_DELETE_TOPIC] = { apply_delete_topic, name_delete_topic },
 	[META__COMMAND__KIND_NOOP] = { apply_noop, name_noop },
 	[META__COMMAND__KIND_ALLOCATE_PRODUCER_IDS] = { apply_allocate_producer_ids, name_allocate_producer_ids },
+	[META__COMMAND__KIND_UPDATE_TOPIC] = { apply_update_topic, name_update_topic },
+	[META__COMMAND__KIND_GROW_TOPIC] = { apply_grow_topic, name_grow_topic },
 };
 
 static void apply_command(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one)

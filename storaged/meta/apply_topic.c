@@ -14,8 +14,6 @@
 #include "storaged/meta/state_priv.h"
 
 #define CONTENT_TYPE_MAX 1024
-#define CONFIG_MAX 256
-#define CONFIG_TEXT_MAX 4096
 
 static bool has_text(const char *text)
 {
@@ -45,17 +43,27 @@ bool state_media_type_equal(const char *a, const char *b)
 
 /* ---------------------------------------------------------------- what a create may ask for */
 
-static const char *config_fault(const Meta__CreateTopic *c)
+const char *apply_config_fault(Meta__Config *const *config, size_t n)
 {
-	if (c->n_config > CONFIG_MAX)
+	if (n > STATE_CONFIG_MAX)
 		return "more than 256 config entries";
-	for (size_t i = 0; i < c->n_config; i++) {
-		if (!has_text(c->config[i]->name))
+	for (size_t i = 0; i < n; i++) {
+		if (!has_text(config[i]->name))
 			return "a config entry has no name";
-		if (strlen(c->config[i]->name) > CONFIG_TEXT_MAX || strlen(c->config[i]->value) > CONFIG_TEXT_MAX)
+		if (strlen(config[i]->name) > STATE_CONFIG_TEXT_MAX || strlen(config[i]->value) > STATE_CONFIG_TEXT_MAX)
 			return "a config entry is longer than 4096 bytes";
+		for (size_t k = 0; k < i; k++)
+			if (strcmp(config[k]->name, config[i]->name) == 0)
+				return "a config is named twice";
 	}
 	return NULL;
+}
+
+const char *apply_alias_fault(const char *alias)
+{
+	if (!has_text(alias) || topic_alias_is_legal(slice_str(alias)))
+		return NULL;
+	return "a Kafka name is 1 to 249 of A-Z a-z 0-9 . _ - and neither . nor .. nor one of Kafka's own";
 }
 
 static const char *settings_fault(const Meta__CreateTopic *c)
@@ -76,7 +84,7 @@ static const char *settings_fault(const Meta__CreateTopic *c)
 		return "the expiry time lies before 1970";
 	if (strlen(c->schema_name) > TOPIC_PATH_MAX)
 		return "the schema name is longer than 512 bytes";
-	return config_fault(c);
+	return apply_config_fault(c->config, c->n_config);
 }
 
 static const char *create_fault(const struct state *s, const Meta__CreateTopic *c)
@@ -87,8 +95,9 @@ static const char *create_fault(const struct state *s, const Meta__CreateTopic *
 		return fault;
 	if (topic_path_is_reserved(path) && !c->reserved_allowed)
 		return "names below /_sys, /_schemas, /_streams, /_groups, /_kafka and /__ds are reserved";
-	if (c->has_kafka_topic && has_text(c->kafka_topic) && !topic_alias_is_legal(slice_str(c->kafka_topic)))
-		return "a Kafka name is 1 to 249 of A-Z a-z 0-9 . _ - and neither . nor ..";
+	fault = c->has_kafka_topic ? apply_alias_fault(c->kafka_topic) : NULL;
+	if (fault != NULL)
+		return fault;
 	for (size_t i = 0; i < c->n_owners; i++)
 		if (state_node_find(s, c->owners[i]) == NULL)
 			return "an owner is not a node of this cluster";
@@ -128,12 +137,25 @@ static bool text_equal(const char *a, const char *b)
 	return strcmp(a == NULL ? "" : a, b == NULL ? "" : b) == 0;
 }
 
+/* The topic has another alias than the one asked for. */
+static void compare_alias(const struct state *s, const struct state_topic *t, const char *alias, Meta__Result__One *one)
+{
+	const struct state_topic *holder = state_topic_by_alias(s, slice_str(alias));
+	if (holder != NULL)
+		apply_refuse(one, PICO_CONFLICT, "Kafka name %s belongs to %s", alias, holder->name);
+	else if (t->kafka_topic == NULL)
+		apply_refuse(one, PICO_CONFLICT, "%s exists without a Kafka name; PATCH /_streams%s", t->name, t->name);
+	else
+		apply_refuse(one, PICO_CONFLICT, "%s exists with Kafka name %s, not %s", t->name, t->kafka_topic,
+			     or_none(alias));
+}
+
 /* What the request names beyond the settings every request has. */
-static void compare_named(const struct state_topic *t, const Meta__CreateTopic *c, Meta__Result__One *one)
+static void compare_named(const struct state *s, const struct state_topic *t, const Meta__CreateTopic *c,
+			  Meta__Result__One *one)
 {
 	if (c->has_kafka_topic && !text_equal(c->kafka_topic, t->kafka_topic))
-		apply_refuse(one, PICO_CONFLICT, "%s exists with Kafka name %s, not %s", t->name,
-			     or_none(t->kafka_topic), or_none(c->kafka_topic));
+		compare_alias(s, t, c->kafka_topic, one);
 	else if (has_text(c->schema_name) && !text_equal(c->schema_name, t->schema_name))
 		apply_refuse(one, PICO_CONFLICT, "%s exists with schema %s, not %s", t->name, or_none(t->schema_name),
 			     c->schema_name);
@@ -148,7 +170,8 @@ static void compare_named(const struct state_topic *t, const Meta__CreateTopic *
 		apply_refuse(one, PICO_CONFLICT, "%s exists with other owners", t->name);
 }
 
-static void compare_existing(const struct state_topic *t, const Meta__CreateTopic *c, Meta__Result__One *one)
+static void compare_existing(const struct state *s, const struct state_topic *t, const Meta__CreateTopic *c,
+			     Meta__Result__One *one)
 {
 	apply_bytes(&one->topic_id, t->id, 16);
 	if (!state_media_type_equal(t->content_type, c->content_type))
@@ -162,7 +185,7 @@ static void compare_existing(const struct state_topic *t, const Meta__CreateTopi
 	else if (t->created_closed != (bool)c->closed)
 		apply_refuse(one, PICO_CONFLICT, "%s was created %s", t->name, t->created_closed ? "closed" : "open");
 	else
-		compare_named(t, c, one);
+		compare_named(s, t, c, one);
 }
 
 /* ---------------------------------------------------------------- a new topic */
@@ -209,17 +232,17 @@ static struct state_node *place(struct state *s, const uint32_t *extra)
 	return best;
 }
 
-static bool choose_owners(struct state *s, const struct sql_row *row, const Meta__CreateTopic *c,
-			  Meta__PartitionEntity *partition, size_t n)
+bool apply_choose_owners(struct state *s, const uint32_t *given, struct state_node *first,
+			 Meta__PartitionEntity *partition, size_t n)
 {
 	uint32_t *extra = must_calloc(s->n_nodes, sizeof(*extra));
 	bool found = true;
 	for (size_t i = 0; i < n && found; i++) {
 		struct state_node *owner;
-		if (c->n_owners != 0)
-			owner = state_node_find(s, c->owners[i]);
-		else if (i == 0 && c->initial)
-			owner = state_node_find(s, row->node);
+		if (given != NULL)
+			owner = state_node_find(s, given[i]);
+		else if (i == 0 && first != NULL)
+			owner = first;
 		else
 			owner = place(s, extra);
 		found = owner != NULL;
@@ -263,7 +286,8 @@ static void create(struct state *s, const struct sql_row *row, const Meta__Creat
 		/* First records are still to come; the log closes behind them. */
 		partition[i].closed = c->closed && !(c->initial && i == 0);
 	}
-	if (!choose_owners(s, row, c, partition, n)) {
+	struct state_node *first = c->initial ? state_node_find(s, row->node) : NULL;
+	if (!apply_choose_owners(s, c->n_owners != 0 ? c->owners : NULL, first, partition, n)) {
 		apply_refuse(one, PICO_UNAVAILABLE, "no node takes new logs: every node has 0 slots or is down");
 	} else {
 		Meta__TopicEntity e = META__TOPIC_ENTITY__INIT;
@@ -291,7 +315,7 @@ void apply_create_topic(struct state *s, const struct sql_row *row, const Meta__
 	const struct state_topic *old = state_topic_by_name(s, slice_str(c->name));
 	char alias[TOPIC_ALIAS_MAX + 1];
 	if (old != NULL)
-		compare_existing(old, c, one);
+		compare_existing(s, old, c, one);
 	else if (state_topic_by_id(s, c->topic_id.data) != NULL)
 		apply_refuse(one, PICO_CONFLICT, "the topic id is taken");
 	else if (choose_alias(s, c, alias, one))
@@ -300,7 +324,7 @@ void apply_create_topic(struct state *s, const struct sql_row *row, const Meta__
 
 /* ---------------------------------------------------------------- close, delete */
 
-static struct state_topic *named_topic(struct state *s, const ProtobufCBinaryData *id, Meta__Result__One *one)
+struct state_topic *apply_named_topic(const struct state *s, const ProtobufCBinaryData *id, Meta__Result__One *one)
 {
 	struct state_topic *t = id->len == 16 ? topic_hash_find(&s->by_id, id->data) : NULL;
 	if (t == NULL)
@@ -322,7 +346,7 @@ void apply_close_topic(struct state *s, const struct sql_row *row, const Meta__C
 		       Meta__Result__One *one)
 {
 	const Meta__CloseTopic *c = command->close_topic;
-	struct state_topic *t = named_topic(s, &c->topic_id, one);
+	struct state_topic *t = apply_named_topic(s, &c->topic_id, one);
 	if (t == NULL)
 		return;
 	if (c->begin) {
@@ -344,7 +368,7 @@ void apply_close_topic(struct state *s, const struct sql_row *row, const Meta__C
 void apply_delete_topic(struct state *s, const struct sql_row *row, const Meta__Command *command,
 			Meta__Result__One *one)
 {
-	struct state_topic *t = named_topic(s, &command->delete_topic->topic_id, one);
+	struct state_topic *t = apply_named_topic(s, &command->delete_topic->topic_id, one);
 	if (t != NULL)
 		state_topic_drop(s, t, row->idx);
 }

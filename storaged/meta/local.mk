@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 storaged_libstoraged_a_SOURCES += \
 	storaged/meta/apply.c \
+	storaged/meta/apply_settings.c \
 	storaged/meta/apply_topic.c \
 	storaged/meta/cluster.c storaged/meta/cluster.h \
 	storaged/meta/meta.c storaged/meta/meta.h storaged/meta/meta_priv.h \

@@ -314,9 +314,11 @@ int meta_new(struct env *env, struct sql_log *sql, struct objstore *store, struc
 	m->host = must_strdup(config->host == NULL ? "" : config->host);
 	m->cluster_id = must_strdup(config->cluster_id == NULL ? "" : config->cluster_id);
 	m->http_address = must_strdup(config->http_address == NULL ? "" : config->http_address);
+	m->kafka_address = must_strdup(config->kafka_address == NULL ? "" : config->kafka_address);
 	m->config.host = m->host;
 	m->config.cluster_id = m->cluster_id;
 	m->config.http_address = m->http_address;
+	m->config.kafka_address = m->kafka_address;
 	if (m->config.snapshot_rows == 0)
 		m->config.snapshot_rows = META_SNAPSHOT_ROWS;
 	if (m->config.rows_kept == 0)
@@ -354,6 +356,7 @@ void meta_free(struct meta *m)
 	free(m->host);
 	free(m->cluster_id);
 	free(m->http_address);
+	free(m->kafka_address);
 	free(m);
 }
 

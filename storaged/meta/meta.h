@@ -23,6 +23,7 @@ struct meta_config {
 	const char *cluster_id;
 	uint32_t slots;
 	const char *http_address;       /* advertised; "" when none */
+	const char *kafka_address;      /* host:port; NULL or "" when none */
 	uint64_t snapshot_rows;         /* a snapshot every so many rows; 0: 1,024 */
 	uint64_t rows_kept;             /* rows kept below a snapshot; 0: 10,000 */
 };

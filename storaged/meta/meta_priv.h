@@ -60,7 +60,7 @@ struct meta {
 	struct env *env;
 	struct sql_log *sql;
 	struct meta_config config;
-	char *host, *cluster_id, *http_address;
+	char *host, *cluster_id, *http_address, *kafka_address;
 	struct meta_events events;
 	void *arg;
 

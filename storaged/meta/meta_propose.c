@@ -30,6 +30,14 @@ static void sign(const struct meta *m, Meta__Command *c)
 		c->delete_topic->node = m->config.node;
 		c->delete_topic->session = m->session;
 		break;
+	case META__COMMAND__KIND_UPDATE_TOPIC:
+		c->update_topic->node = m->config.node;
+		c->update_topic->session = m->session;
+		break;
+	case META__COMMAND__KIND_GROW_TOPIC:
+		c->grow_topic->node = m->config.node;
+		c->grow_topic->session = m->session;
+		break;
 	case META__COMMAND__KIND_NOOP:
 		c->noop->node = m->config.node;
 		c->noop->session = m->session;
@@ -128,18 +136,27 @@ void batch_propose_init(struct meta *m)
 	batch_encode(m, &pointer, 1);
 }
 
+static void add_address(Meta__RegisterNode *r, Meta__Address *a, const char *protocol, char *address)
+{
+	if (address[0] == '\0')
+		return;
+	meta__address__init(a);
+	a->protocol = (char *)protocol;
+	a->address = address;
+	r->addresses[r->n_addresses++] = a;
+}
+
 void batch_propose_register(struct meta *m)
 {
-	Meta__Address http = META__ADDRESS__INIT, *addresses = &http;
-	http.protocol = (char *)"http";
-	http.address = m->http_address;
+	Meta__Address address[2], *addresses[2];
 	Meta__RegisterNode r = META__REGISTER_NODE__INIT;
 	r.node = m->config.node;
 	r.boot_id = (ProtobufCBinaryData){ .len = 16, .data = m->config.boot_id };
 	r.instance = (ProtobufCBinaryData){ .len = 16, .data = m->config.instance };
 	r.host = m->host;
-	r.addresses = &addresses;
-	r.n_addresses = m->http_address[0] == '\0' ? 0 : 1;
+	r.addresses = addresses;
+	add_address(&r, &address[0], "http", m->http_address);
+	add_address(&r, &address[1], "kafka", m->kafka_address);
 	r.slots = m->config.slots;
 	Meta__Command c = META__COMMAND__INIT, *pointer = &c;
 	c.kind_case = META__COMMAND__KIND_REGISTER_NODE;

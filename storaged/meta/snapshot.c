@@ -87,7 +87,7 @@ static void fill_config(const struct state_topic *t, Meta__Config *config, Meta_
 {
 	for (uint16_t i = 0; i < t->n_config; i++) {
 		meta__config__init(&config[i]);
-		config[i].name = t->config[i].name;
+		config[i].name = (char *)t->config[i].name;
 		config[i].value = t->config[i].value;
 		pointer[i] = &config[i];
 	}
@@ -114,27 +114,36 @@ static void fill_topic(const struct state_topic *t, Meta__TopicEntity *e)
 	e->created_closed = t->created_closed;
 }
 
+void topic_entity_fill(struct topic_entity *x, const struct state_topic *t)
+{
+	meta__topic_entity__init(&x->e);
+	x->partition = must_calloc(t->n_partitions, sizeof(*x->partition));
+	x->config = must_calloc((size_t)t->n_config + 1, sizeof(*x->config));
+	x->e.n_partitions = t->n_partitions;
+	x->e.partitions = must_calloc(t->n_partitions, sizeof(*x->e.partitions));
+	x->e.n_config = t->n_config;
+	x->e.config = must_calloc((size_t)t->n_config + 1, sizeof(*x->e.config));
+	fill_topic(t, &x->e);
+	fill_partitions(t, x->partition, x->e.partitions);
+	fill_config(t, x->config, x->e.config);
+}
+
+void topic_entity_done(struct topic_entity *x)
+{
+	free(x->e.partitions);
+	free(x->e.config);
+	free(x->partition);
+	free(x->config);
+}
+
 static void emit_topic(const struct state_topic *t, const struct snapshot_cursor *c)
 {
-	Meta__TopicEntity e = META__TOPIC_ENTITY__INIT;
-	Meta__PartitionEntity *partition = must_calloc(t->n_partitions, sizeof(*partition));
-	Meta__PartitionEntity **partitions = must_calloc(t->n_partitions, sizeof(*partitions));
-	Meta__Config *entry = must_calloc((size_t)t->n_config + 1, sizeof(*entry));
-	Meta__Config **config = must_calloc((size_t)t->n_config + 1, sizeof(*config));
-	fill_topic(t, &e);
-	fill_partitions(t, partition, partitions);
-	fill_config(t, entry, config);
-	e.n_partitions = t->n_partitions;
-	e.partitions = partitions;
-	e.n_config = t->n_config;
-	e.config = config;
+	struct topic_entity x;
 	char key[KEY_MAX];
+	topic_entity_fill(&x, t);
 	topic_key(key, t->id);
-	emit(c, key, t->changed_idx, &e.base);
-	free(partition);
-	free(partitions);
-	free(entry);
-	free(config);
+	emit(c, key, t->changed_idx, &x.e.base);
+	topic_entity_done(&x);
 }
 
 /* ---------------------------------------------------------------- a snapshot in slices */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "common/must.h"
+#include "common/topic_config.h"
 #include "storaged/meta/state_priv.h"
 
 static const char *topic_name(const struct state_topic *t)
@@ -140,6 +141,21 @@ const Meta__NodeEntity *state_node(const struct state *s, uint32_t node)
 	return n == NULL ? NULL : n->e;
 }
 
+const Meta__NodeEntity *state_node_next(const struct state *s, uint32_t after)
+{
+	for (size_t i = 0; i < s->n_nodes; i++)
+		if (s->node[i].e->node > after)
+			return s->node[i].e;
+	return NULL;
+}
+
+bool state_node_is_up(const struct state *s, uint32_t node)
+{
+	const struct state_node *n = state_node_find(s, node);
+	const struct session_entry *e = n == NULL ? NULL : state_session_find(s, node, n->e->session);
+	return e != NULL && e->s.state == SESSION_ACTIVE;
+}
+
 /* ---------------------------------------------------------------- topics */
 
 static void list_append(struct state *s, struct state_topic *t, uint64_t idx)
@@ -188,7 +204,8 @@ static size_t topic_text_size(const Meta__TopicEntity *e)
 	if (has_text(e->schema_name))
 		n += strlen(e->schema_name) + 1;
 	for (size_t i = 0; i < e->n_config; i++)
-		n += strlen(e->config[i]->name) + strlen(e->config[i]->value) + 2;
+		n += strlen(e->config[i]->value) + 1 +
+		     (topic_config_find(e->config[i]->name) == NULL ? strlen(e->config[i]->name) + 1 : 0);
 	return n;
 }
 
@@ -204,7 +221,8 @@ static void topic_place(struct state_topic *t, const Meta__TopicEntity *e)
 	if (has_text(e->schema_name))
 		t->schema_name = place_text(&p, e->schema_name);
 	for (size_t i = 0; i < e->n_config; i++) {
-		t->config[i].name = place_text(&p, e->config[i]->name);
+		const struct topic_config *known = topic_config_find(e->config[i]->name);
+		t->config[i].name = known != NULL ? known->name : place_text(&p, e->config[i]->name);
 		t->config[i].value = place_text(&p, e->config[i]->value);
 	}
 }
@@ -270,10 +288,9 @@ static void remember_deleted(struct state *s, const uint8_t id[16], uint64_t idx
 	memcpy(d->topic_id, id, 16);
 }
 
-void state_topic_drop(struct state *s, struct state_topic *t, uint64_t idx)
+/* Out of every index and the list. */
+static void topic_leave(struct state *s, struct state_topic *t)
 {
-	snapshot_save(s, t);
-	remember_deleted(s, t->id, idx);
 	count_logs(s, t, -1);
 	for (uint32_t i = 0; i < t->n_partitions; i++)
 		log_map_remove(&s->by_log, t->partition[i].log_id);
@@ -282,7 +299,24 @@ void state_topic_drop(struct state *s, struct state_topic *t, uint64_t idx)
 	name_index_remove(&s->by_name, t);
 	topic_hash_remove(&s->by_id, t);
 	list_remove(s, t);
+}
+
+void state_topic_drop(struct state *s, struct state_topic *t, uint64_t idx)
+{
+	snapshot_save(s, t);
+	remember_deleted(s, t->id, idx);
+	topic_leave(s, t);
 	free(t);
+}
+
+struct state_topic *state_topic_replace(struct state *s, struct state_topic *t, const Meta__TopicEntity *e, uint64_t idx)
+{
+	must(e->topic_id.len == 16 && memcmp(e->topic_id.data, t->id, 16) == 0 && strcmp(e->name, t->name) == 0);
+	snapshot_save(s, t);
+	topic_leave(s, t);
+	struct state_topic *replaced = state_topic_add(s, e, idx);
+	free(t);
+	return replaced;
 }
 
 void state_topic_touch(struct state *s, struct state_topic *t, uint64_t idx)
@@ -341,6 +375,11 @@ const struct state_topic *state_topic_next(const struct state *s, struct slice s
 	return name_index_next(&s->by_name, start_after);
 }
 
+const struct state_topic *state_topic_next_alias(const struct state *s, struct slice start_after)
+{
+	return name_index_next(&s->by_alias, start_after);
+}
+
 /* ---------------------------------------------------------------- small facts */
 
 uint64_t state_idx(const struct state *s)
@@ -361,6 +400,11 @@ int64_t state_clock_ms(const struct state *s)
 const uint8_t *state_cluster_uuid(const struct state *s)
 {
 	return s->has_uuid ? s->uuid : NULL;
+}
+
+const char *state_cluster_id(const struct state *s)
+{
+	return s->cluster_id;
 }
 
 uint32_t state_format(const struct state *s)

@@ -26,7 +26,8 @@ struct state_partition {
 };
 
 struct state_config {
-	char *name, *value;
+	const char *name;               /* topic_config.def's, where it has it */
+	char *value;
 };
 
 /* One block of memory: strings, partitions and config stand behind it. */
@@ -85,6 +86,7 @@ uint64_t state_idx(const struct state *s);      /* of the last row applied */
 uint64_t state_chain(const struct state *s);
 int64_t state_clock_ms(const struct state *s);
 const uint8_t *state_cluster_uuid(const struct state *s);   /* 16 bytes; NULL before InitCluster */
+const char *state_cluster_id(const struct state *s);        /* NULL before InitCluster */
 uint32_t state_format(const struct state *s);
 size_t state_n_topics(const struct state *s);
 uint64_t state_next_producer_id(const struct state *s);     /* no id from here on was ever given out */
@@ -99,6 +101,8 @@ const struct state_topic *state_topic_find(const struct state *s, struct slice s
 const struct state_topic *state_topic_by_log(const struct state *s, uint64_t log_id, uint32_t *ret_partition);
 /* In order of name bytes: the first topic whose name is > start_after; NULL at the end. Begin with an empty slice. */
 const struct state_topic *state_topic_next(const struct state *s, struct slice start_after);
+/* The same of the topics that have an alias, in order of alias bytes. */
+const struct state_topic *state_topic_next_alias(const struct state *s, struct slice start_after);
 
 /* Whether two content types are the same: text before ';', trimmed, without case. */
 bool state_media_type_equal(const char *a, const char *b);
@@ -108,6 +112,14 @@ const struct state_session *state_session_next(const struct state *s, uint32_t n
 
 /* NULL when no node of that id ever registered. */
 const Meta__NodeEntity *state_node(const struct state *s, uint32_t node);
+/* In order of id: the first node > after; NULL at the end. */
+const Meta__NodeEntity *state_node_next(const struct state *s, uint32_t after);
+/* Its newest session is ACTIVE. */
+bool state_node_is_up(const struct state *s, uint32_t node);
+
+/* What apply would say to the command now; PICO_OK: it would do it. */
+void state_check_update(const struct state *s, const Meta__UpdateTopic *u, struct pico_error *ret_error);
+void state_check_grow(const struct state *s, const Meta__GrowTopic *g, struct pico_error *ret_error);
 
 /*
  * A snapshot in slices: begin fixes the state as it stands now; cb sees the encoded bytes of every entity changed

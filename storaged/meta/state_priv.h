@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The inside of the state, for state.c, apply.c, apply_topic.c and snapshot.c alone. Whoever changes an
+ * The inside of the state, for state.c, apply*.c and snapshot.c alone. Whoever changes an
  * entity calls its touch function first: that keeps changed_idx and, while a snapshot is being encoded, saves
  * the entity as it was.
  */
@@ -12,6 +12,8 @@
 #include "storaged/meta/topic_hash.h"
 
 #define STATE_PARTITIONS_MAX 1024
+#define STATE_CONFIG_MAX 256            /* entries a topic */
+#define STATE_CONFIG_TEXT_MAX 4096      /* bytes of a name or a value */
 
 struct state_node {
 	Meta__NodeEntity *e;            /* owned */
@@ -77,6 +79,18 @@ struct state_topic *state_topic_add(struct state *s, const Meta__TopicEntity *e,
 void state_topic_drop(struct state *s, struct state_topic *t, uint64_t idx);
 /* Before each change. */
 void state_topic_touch(struct state *s, struct state_topic *t, uint64_t idx);
+/* For changes of its strings, config or number of partitions: t is freed, what e says (it may point into t) stands in its
+ * place. Id and name are t's, the alias is t's or free. */
+struct state_topic *state_topic_replace(struct state *s, struct state_topic *t, const Meta__TopicEntity *e, uint64_t idx);
+
+/* A topic as a message whose strings are the topic's. */
+struct topic_entity {
+	Meta__TopicEntity e;
+	Meta__PartitionEntity *partition;       /* owned, as are the arrays of pointers in e */
+	Meta__Config *config;
+};
+void topic_entity_fill(struct topic_entity *ret, const struct state_topic *t);
+void topic_entity_done(struct topic_entity *x);
 
 /* snapshot.c: t is about to change: encode it if a running snapshot still wants it. */
 void snapshot_save(struct state *s, struct state_topic *t);
@@ -84,6 +98,18 @@ void snapshot_save(struct state *s, struct state_topic *t);
 void apply_create_topic(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
 void apply_close_topic(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
 void apply_delete_topic(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
+/* NULL when it is good. */
+const char *apply_config_fault(Meta__Config *const *config, size_t n);
+const char *apply_alias_fault(const char *alias);
+/* The topic of that id; NULL and refused when there is none. */
+struct state_topic *apply_named_topic(const struct state *s, const ProtobufCBinaryData *id, Meta__Result__One *one);
+/* Owners of n new partitions: those given, else by placement, the first one's on `first` when that is not NULL. False:
+ * no node takes any. */
+bool apply_choose_owners(struct state *s, const uint32_t *given, struct state_node *first,
+			 Meta__PartitionEntity *partition, size_t n);
+/* apply_settings.c */
+void apply_update_topic(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
+void apply_grow_topic(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
 /* apply.c */
 void apply_refuse(Meta__Result__One *one, enum pico_error_kind kind, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -221,6 +221,59 @@ uint32_t fixture_delete(struct fixture *f, const uint8_t id[16])
 	return fixture_run(f, &c);
 }
 
+uint32_t fixture_update(struct fixture *f, const uint8_t id[16], const struct update_args *a)
+{
+	Meta__UpdateTopic u = META__UPDATE_TOPIC__INIT;
+	Meta__Config config[2] = { META__CONFIG__INIT, META__CONFIG__INIT }, *pointer[2];
+	u.topic_id = (ProtobufCBinaryData){ .data = (uint8_t *)id, .len = 16 };
+	u.set_kafka_topic = a->alias != NULL;
+	u.kafka_topic = (char *)(a->alias != NULL ? a->alias : "");
+	u.set_schema = a->schema != NULL;
+	u.schema_name = (char *)(a->schema != NULL ? a->schema : "");
+	u.set_schema_validate = a->validate != 0;
+	u.schema_validate = a->validate > 0;
+	for (; u.n_config < 2 && a->config[2 * u.n_config] != NULL; u.n_config++) {
+		config[u.n_config].name = (char *)a->config[2 * u.n_config];
+		config[u.n_config].value = (char *)a->config[2 * u.n_config + 1];
+		pointer[u.n_config] = &config[u.n_config];
+	}
+	u.config = pointer;
+	u.config_delete = (char **)&a->config_delete;
+	u.n_config_delete = a->config_delete != NULL;
+	u.node = f->node;
+	u.session = f->session;
+	Meta__Command c = META__COMMAND__INIT;
+	c.kind_case = META__COMMAND__KIND_UPDATE_TOPIC;
+	c.update_topic = &u;
+	return fixture_run(f, &c);
+}
+
+uint32_t fixture_grow(struct fixture *f, const uint8_t id[16], uint32_t partitions, const uint32_t *owners, size_t n)
+{
+	Meta__GrowTopic g = META__GROW_TOPIC__INIT;
+	g.topic_id = (ProtobufCBinaryData){ .data = (uint8_t *)id, .len = 16 };
+	g.partitions = partitions;
+	g.owners = (uint32_t *)owners;
+	g.n_owners = n;
+	g.node = f->node;
+	g.session = f->session;
+	Meta__Command c = META__COMMAND__INIT;
+	c.kind_case = META__COMMAND__KIND_GROW_TOPIC;
+	c.grow_topic = &g;
+	return fixture_run(f, &c);
+}
+
+/* Some change of what may change; refused now and then. */
+static void random_update(struct fixture *f, const uint8_t id[16], unsigned r)
+{
+	static const char *const alias[] = { NULL, "", "free", "other", "n.1" };
+	struct update_args a = {
+		.alias = alias[r % 5], .schema = r % 7 == 0 ? "s" : NULL, .validate = (int)(r % 3) - 1,
+		.config = { r % 2 == 0 ? "retention.ms" : NULL, "7" }, .config_delete = r % 4 == 1 ? "retention.ms" : NULL,
+	};
+	fixture_update(f, id, &a);
+}
+
 void fixture_close_some(struct fixture *f, unsigned n)
 {
 	Meta__CloseTopic close[8];
@@ -257,8 +310,12 @@ void fixture_random_row(struct fixture *f, unsigned *seed)
 	} else {
 		uint8_t id[16];
 		memcpy(id, t->id, sizeof(id));
-		if (r % 8 < 3)
+		if (r % 8 < 2)
 			fixture_delete(f, id);
+		else if (r % 8 == 4)
+			random_update(f, id, r / 256);
+		else if (r % 8 == 5)
+			fixture_grow(f, id, t->n_partitions + r / 256 % 3, NULL, 0);
 		else
 			fixture_close(f, id, r % t->n_partitions, r % 8 == 3);
 	}

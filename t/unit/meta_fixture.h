@@ -57,9 +57,18 @@ uint32_t fixture_create_name(struct fixture *f, const char *name);
 uint32_t fixture_create_number(struct fixture *f, int i);
 uint32_t fixture_close(struct fixture *f, const uint8_t id[16], uint32_t partition, bool begin);
 uint32_t fixture_delete(struct fixture *f, const uint8_t id[16]);
+struct update_args {
+	const char *alias;              /* NULL: left alone */
+	const char *schema;
+	int validate;                   /* 0 left alone, 1 true, -1 false */
+	const char *config[4];          /* name, value, name, value; NULL ends */
+	const char *config_delete;
+};
+uint32_t fixture_update(struct fixture *f, const uint8_t id[16], const struct update_args *a);
+uint32_t fixture_grow(struct fixture *f, const uint8_t id[16], uint32_t partitions, const uint32_t *owners, size_t n);
 /* One row that begins to close up to n topics (at most 8). */
 void fixture_close_some(struct fixture *f, unsigned n);
-/* A create, close, delete or registration of something. */
+/* A create, close, delete, update, growth or registration of something. */
 void fixture_random_row(struct fixture *f, unsigned *seed);
 
 /* What a snapshot's callback was given: the latest of each key. */

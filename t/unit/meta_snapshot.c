@@ -267,6 +267,17 @@ static void test_golden(void **arg)
 	}
 	assert_true(found);
 	kept_done(&k);
+	struct update_args u = {
+		.alias = "eu", .schema = "t", .validate = -1, .config = { "retention.ms", "2000" },
+		.config_delete = "segment.ms",
+	};
+	uint32_t owner = 1;
+	uint8_t id[16];
+	memset(id, 'T', sizeof(id));
+	fixture_update(&f, id, &u);
+	check_golden("meta_row_update.bin", f.payload, f.payload_len);
+	fixture_grow(&f, id, 3, &owner, 1);
+	check_golden("meta_row_grow.bin", f.payload, f.payload_len);
 	fixture_done(&f);
 	uint8_t uuid[16], object[64];
 	memset(uuid, 7, sizeof(uuid));
@@ -305,19 +316,43 @@ static void check_golden_topic(const struct state_topic *t)
 		    !t->partition[0].closed);
 }
 
+static void apply_golden(struct fixture *f, const char *name)
+{
+	uint8_t bytes[4096];
+	struct sql_row row = {
+		.idx = state_idx(f->s) + 1, .node = 1, .session = 1, .proposal = f->proposal++,
+		.payload = read_golden(name, bytes, sizeof(bytes)),
+	};
+	Meta__Result *results;
+	assert_int_equal(state_apply(f->s, &row, &results), 0);
+	assert_int_equal(results->one[0]->error, PICO_OK);
+	meta__result__free_unpacked(results, NULL);
+}
+
+static void test_golden_settings(void **arg)
+{
+	struct fixture f;
+	fixture_new(&f);
+	apply_golden(&f, "meta_row.bin");
+	apply_golden(&f, "meta_row_update.bin");
+	apply_golden(&f, "meta_row_grow.bin");
+	const struct state_topic *t = state_topic_by_alias(f.s, slice_str("eu"));
+	assert_non_null(t);
+	assert_string_equal(t->name, "/orders/eu");
+	assert_string_equal(t->schema_name, "t");
+	assert_true(!t->schema_validate && t->settings_version == 3 && t->n_partitions == 3);
+	assert_true(t->n_config == 1 && strcmp(t->config[0].value, "2000") == 0);
+	assert_true(t->partition[2].owner == 1 && t->partition[2].log_id == 3);
+	fixture_done(&f);
+}
+
 /* What an older release wrote is read by this one. */
 static void test_golden_read(void **arg)
 {
 	uint8_t bytes[4096];
 	struct fixture f;
 	fixture_new(&f);
-	struct sql_row row = {
-		.idx = state_idx(f.s) + 1, .node = 1, .session = 1, .proposal = 1,
-		.payload = read_golden("meta_row.bin", bytes, sizeof(bytes)),
-	};
-	Meta__Result *results;
-	assert_int_equal(state_apply(f.s, &row, &results), 0);
-	meta__result__free_unpacked(results, NULL);
+	apply_golden(&f, "meta_row.bin");
 	check_golden_topic(state_topic_by_name(f.s, slice_str("/orders/eu")));
 	struct kept k = { 0 };
 	state_snapshot_begin(f.s, 0, kept_add, &k);     /* without the topic: not a step is made */
@@ -354,7 +389,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_snapshot_whole), cmocka_unit_test(test_snapshot_slices),
 		cmocka_unit_test(test_snapshot_cursor_dropped), cmocka_unit_test(test_load_refuses),
-		cmocka_unit_test(test_golden), cmocka_unit_test(test_golden_read),
+		cmocka_unit_test(test_golden), cmocka_unit_test(test_golden_read), cmocka_unit_test(test_golden_settings),
 		cmocka_unit_test(test_chain),
 	};
 	return cmocka_run_group_tests_name("meta_snapshot", tests, NULL, NULL);

@@ -46,7 +46,8 @@ void node_up(void)
 {
 	static const struct node_events events = { .on_serving = on_serving, .on_fatal = on_fatal };
 	struct node_config c = {
-		.meta = { .node = 1, .host = "h", .cluster_id = "c", .slots = 1, .http_address = "" },
+		.meta = { .node = 1, .host = "h", .cluster_id = "c", .slots = 1, .http_address = "",
+			  .kafka_address = "h:9092" },
 		.wal_cache_size = 128u << 20, .block_cache_size = 16u << 20, .max_message_size = 1u << 20,
 		.max_partitions = 1024, .max_logs = 100000,
 	};

@@ -73,6 +73,8 @@ static const struct path_case path_cases[] = {
 	{ "/__ds", NULL, NULL, true },
 	{ "/__ds/x", NULL, NULL, true },
 	{ "/_system", NULL, "_system", false },
+	{ "/__consumer_offsets", NULL, NULL, false },
+	{ "/__transaction_state", NULL, NULL, false },
 	{ "/_sy", NULL, "_sy", false },
 	{ "/__dsx", NULL, "__dsx", false },
 	{ "/_Sys", NULL, "_Sys", false },
@@ -137,8 +139,8 @@ static void test_lengths(void **state)
 
 static void test_aliases(void **state)
 {
-	static const char *const good[] = { "a", "...", ".a", "a.", "-", "_", "__consumer_offsets" };
-	static const char *const bad[] = { "", ".", "..", "a/b", "/a", "a b", "\xc3\xa9" };
+	static const char *const good[] = { "a", "...", ".a", "a.", "-", "_", "__consumer_offset", "__consumer_offsets_" };
+	static const char *const bad[] = { "", ".", "..", "a/b", "/a", "a b", "\xc3\xa9", "__consumer_offsets", "__transaction_state" };
 	for (size_t i = 0; i < LENGTH(good); i++)
 		assert_true(topic_alias_is_legal(slice_str(good[i])));
 	for (size_t i = 0; i < LENGTH(bad); i++)
