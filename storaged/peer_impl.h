@@ -2,9 +2,9 @@
  *
  * Private to storaged/peer*.c: one connected worker.
  *
- * Life: peer_new() -> Hello -> calls -> doomed (end of stream or a broken rule; nothing is read any more) -> closed at
- * the end of the turn (references released, calls cancelled) -> freed when the last call was answered and the
- * handle is closed. The inbox lives as long: a call's payload may stand in it.
+ * Life: peer_new() -> Hello -> calls -> doomed (end of stream or a broken rule; nothing is read any more) -> closed at the
+ * end of the turn (references released, calls cancelled) -> freed when the last call was answered and the handle is closed.
+ * The inbox lives as long: a call's payload may stand in it.
  */
 #ifndef STORAGED_PEER_IMPL_H
 #define STORAGED_PEER_IMPL_H
@@ -145,7 +145,6 @@ void peer_sock_close(struct peer *peer);
 void peer_sock_flush(struct peer *peer);
 void peer_sock_watch(struct peer *peer);
 void peer_sock_kill(struct peer *peer);
-/* Accepting stopped when descriptors were out. */
-void peers_accept_again(struct peers *p);
+void peers_accept_again(struct peers *p);   /* it stopped when descriptors were out */
 void peers_unlisten(struct peers *p);
 #endif
