@@ -51,8 +51,11 @@ int cli_parse(int argc, char **argv, const struct cli_option *options, const cha
 /* A whole number, or told: CLI_USAGE. */
 int cli_number(const char *option, const char *text, uint64_t *ret_value);
 
-/* The path of a stream in any spelling; told and NULL when it is none. Free it. */
-char *cli_stream_path(const char *spelling);
+/* The path of a stream in any spelling: asks the node about what does not begin with '/'. CLI_OK and a path to free,
+ * or told. */
+int cli_stream_path(struct cli *cli, const char *spelling, char **ret_path);
+/* The same of a stream that is to be made: only the first '/' may be missing. */
+int cli_new_stream_path(const char *spelling, char **ret_path);
 
 /* ---------------------------------------------------------------------- http.c */
 

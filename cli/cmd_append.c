@@ -108,9 +108,10 @@ int cmd_append(struct cli *cli, int argc, char **argv)
 		return code;
 	if (batch == 0 || batch > BATCH_MAX)
 		return cli_fail(CLI_USAGE, "--batch is 1 to %d", BATCH_MAX);
-	char *path = cli_stream_path(a.stream);
-	if (path == NULL)
-		return CLI_USAGE;
+	char *path;
+	code = cli_stream_path(cli, a.stream, &path);
+	if (code != CLI_OK)
+		return code;
 	if (asprintf(&a.path, partition != NULL ? "%s?partition=%s" : "%s", path, partition) < 0)
 		abort();
 	buf_init(&a.body, REQUEST_MAX);

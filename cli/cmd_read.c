@@ -179,8 +179,9 @@ static int read_all(struct cli *cli, const char *stream, const char *partition, 
 		abort();
 	r->cli = cli;
 	r->stream = stream;
-	r->path = cli_stream_path(stream);
-	int code = r->path != NULL ? read_set_up(r, partition, from) : CLI_USAGE;
+	int code = cli_stream_path(cli, stream, &r->path);
+	if (code == CLI_OK)
+		code = read_set_up(r, partition, from);
 	for (uint32_t i = 0; code == CLI_OK && i < r->n_partitions; i++)
 		code = read_to_end(r, i);
 	if (code == CLI_OK && follow_on)

@@ -8,14 +8,15 @@
 #include "cli/cli.h"
 #include "common/json_scan.h"
 
-/* One request about one stream. The caller ends with cli_response_done(). CLI_OK or told. */
+/* One request about one stream that is there. The caller ends with cli_response_done(). CLI_OK or told. */
 static int stream_request(struct cli *cli, const char *method, const char *stream, const char *const *headers,
 			  struct cli_response *r)
 {
+	char *path;
 	*r = (struct cli_response){ 0 };
-	char *path = cli_stream_path(stream);
-	if (path == NULL)
-		return CLI_USAGE;
+	int code = cli_stream_path(cli, stream, &path);
+	if (code != CLI_OK)
+		return code;
 	cli_request(cli, method, path, headers, slice_of(NULL, 0), 0, r);
 	free(path);
 	return CLI_OK;
@@ -53,10 +54,15 @@ int cmd_create(struct cli *cli, int argc, char **argv)
 		headers[n++] = h_ttl;
 	}
 	struct cli_response r;
-	code = stream_request(cli, "PUT", stream, headers, &r);
-	if (code == 0 && !is_2xx(&r))
+	char *path;
+	code = cli_new_stream_path(stream, &path);
+	if (code != CLI_OK)
+		return code;
+	cli_request(cli, "PUT", path, headers, slice_of(NULL, 0), 0, &r);
+	free(path);
+	if (!is_2xx(&r))
 		code = cli_response_fail(cli, &r, stream);
-	else if (code == 0)
+	else
 		fprintf(stderr, "created=%s\n", r.status == 201 ? "true" : "false");
 	cli_response_done(&r);
 	return code;

@@ -7,6 +7,7 @@ pico_SOURCES = \
 	cli/cmd_serve.c \
 	cli/cmd_stream.c \
 	cli/http.c \
-	cli/main.c
+	cli/main.c \
+	cli/name.c
 pico_LDADD = common/libcommon.a $(ISAL_LIBS) $(CRYPTO_LIBS) $(CURL_LIBS)
 EXTRA_DIST += cli/README

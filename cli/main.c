@@ -11,7 +11,6 @@
 #include <stdlib.h>
 
 #include "cli/cli.h"
-#include "common/topic_name.h"
 
 #define ENDPOINT_DEFAULT "http://127.0.0.1:4437"
 
@@ -84,7 +83,8 @@ static void help(FILE *to)
 	      "  pico create hello\n"
 	      "  echo 'first record' | pico append hello\n"
 	      "  pico read hello\n\n"
-	      "A stream's name is a path, /hello; the first / may be left out. Data is on stdout, notes on stderr.\n"
+	      "A stream's name is a path, /hello; the first / may be left out, and its Kafka name means it, too. Data is\n"
+	      "on stdout, notes on stderr.\n"
 	      "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such stream.\n", to);
 }
 
@@ -143,20 +143,6 @@ int cli_number(const char *option, const char *text, uint64_t *ret_value)
 		return cli_fail(CLI_USAGE, "%s takes a whole number, not \"%s\"", option, text);
 	*ret_value = v;
 	return 0;
-}
-
-char *cli_stream_path(const char *spelling)
-{
-	char *path = malloc(strlen(spelling) + 2);
-	if (path == NULL)
-		return NULL;
-	sprintf(path, "%s%s", spelling[0] == '/' ? "" : "/", spelling);
-	const char *fault = topic_path_fault(slice_str(path));
-	if (fault == NULL)
-		return path;
-	cli_fail(CLI_USAGE, "%s: %s", spelling, fault);
-	free(path);
-	return NULL;
 }
 
 /* Takes one leading global option; the number of arguments taken, 0 when there is none, negative when wrong. */

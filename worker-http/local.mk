@@ -18,6 +18,7 @@ worker_http_libworkerhttp_a_SOURCES = \
 	worker-http/pico_query.c worker-http/pico_query.h \
 	worker-http/pico_read.c \
 	worker-http/pico_route.c \
+	worker-http/pico_settings.c \
 	worker-http/pico_topic.c worker-http/pico_topic.h \
 	worker-http/request.c worker-http/request.h \
 	worker-http/server.c worker-http/server.h

@@ -20,6 +20,8 @@ void pico_read(struct request *r);      /* GET /name */
 void pico_head(struct request *r);      /* HEAD /name */
 void pico_delete(struct request *r);    /* DELETE /name */
 void pico_list(struct request *r);      /* GET / */
+void pico_settings_get(struct request *r);      /* GET /_streams/NAME */
+void pico_settings_patch(struct request *r);    /* PATCH /_streams/NAME */
 
 /* The one function from a Topics error to the wire. */
 void pico_answer_error(struct request *r, const struct pico_error *e);

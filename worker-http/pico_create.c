@@ -46,15 +46,16 @@ static char *content_type(struct request *r)
 	return type;
 }
 
-/* False when refused (answered). */
+/* Given and empty: none. False when refused (answered). */
 static bool kafka_topic(struct request *r, Ipc__CreateRequest *m)
 {
 	static char alias[TOPIC_ALIAS_MAX + 1];
 	struct slice s = request_field(r, "pico-kafka-topic");
-	if (s.n == 0)
+	if (s.p == NULL)
 		return true;
-	if (!topic_alias_is_legal(s)) {
-		pico_bad_request(r, "Pico-Kafka-Topic must be 1 to 249 of A-Z a-z 0-9 . _ -");
+	if (s.n > 0 && !topic_alias_is_legal(s)) {
+		pico_bad_request(r, "Pico-Kafka-Topic must be 1 to %d of A-Z a-z 0-9 . _ - and none of Kafka's own names, "
+				 "or empty", TOPIC_ALIAS_MAX);
 		return false;
 	}
 	memcpy(alias, s.p, s.n);

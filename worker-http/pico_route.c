@@ -21,6 +21,7 @@
 	"Pico-Match-Seq, Pico-Trim-Seq, Pico-Producer-Id, Pico-Producer-Epoch, Pico-Producer-Seq, Pico-Key, " \
 	"Pico-Header, Pico-Partitions, Pico-Kafka-Topic, X-Request-Id"
 #define METHODS "GET, PUT, POST, DELETE, HEAD, OPTIONS"
+#define SETTINGS_METHODS "GET, PATCH, HEAD, OPTIONS"
 
 /* ------------------------------------------------------------------ what every request may be refused for */
 
@@ -51,17 +52,37 @@ static bool refuse_later(struct request *r)
 	return false;
 }
 
-/* True when it was refused. */
+/* Is the path that, or below it? */
+static bool path_is_below(const struct request *r, const char *top)
+{
+	size_t n = strlen(top);
+	return r->path.n >= n && memcmp(r->path.p, top, n) == 0 && (r->path.n == n || r->path.p[n] == '/');
+}
+
+static void refuse_method(struct request *r, const char *methods)
+{
+	answer_field(r, "Allow", methods);
+	answer_error(r, 405, "method_not_allowed", "the method is not known here", NULL);
+}
+
+static bool is_settings(const struct request *r)
+{
+	return path_is_below(r, "/_streams");
+}
+
+/* True when it was refused. Settings of streams are no streams themselves. */
 static bool refuse_path(struct request *r, bool writes)
 {
-	static const char *const later[] = { "/_streams", "/_schemas", "/_groups" };
+	static const char *const later[] = { "/_schemas", "/_groups" };
 	const char *fault = topic_path_fault(r->path);
-	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
-		size_t n = strlen(later[i]);
-		if (r->path.n >= n && memcmp(r->path.p, later[i], n) == 0 && (r->path.n == n || r->path.p[n] == '/')) {
+	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++)
+		if (path_is_below(r, later[i])) {
 			pico_not_supported(r, later[i]);
 			return true;
 		}
+	if (is_settings(r)) {
+		refuse_method(r, SETTINGS_METHODS);
+		return true;
 	}
 	if (fault != NULL)
 		pico_bad_request(r, "%s", fault);
@@ -103,6 +124,8 @@ static void route_get(struct request *r)
 {
 	if (slice_is(r->path, "/"))
 		pico_list(r);
+	else if (is_settings(r))
+		pico_settings_get(r);
 	else if (!refuse_path(r, false))
 		pico_read(r);
 }
@@ -111,6 +134,8 @@ static void route_head(struct request *r)
 {
 	if (slice_is(r->path, "/"))
 		pico_list(r);
+	else if (is_settings(r))
+		pico_settings_get(r);
 	else if (!refuse_path(r, false))
 		pico_head(r);
 }
@@ -121,10 +146,21 @@ static void route_delete(struct request *r)
 		pico_delete(r);
 }
 
+static void route_patch(struct request *r)
+{
+	if (!is_settings(r)) {
+		if (slice_is(r->path, "/") || !refuse_path(r, false))
+			refuse_method(r, METHODS);
+	} else if (!refuse_encoding(r)) {
+		pico_settings_patch(r);
+	}
+}
+
 static void route_options(struct request *r)
 {
-	answer_field(r, "Allow", METHODS);
-	answer_field(r, "Access-Control-Allow-Methods", METHODS);
+	const char *methods = is_settings(r) ? SETTINGS_METHODS : METHODS;
+	answer_field(r, "Allow", methods);
+	answer_field(r, "Access-Control-Allow-Methods", methods);
 	answer_field(r, "Access-Control-Allow-Headers", REQUEST_HEADERS);
 	if (r->server->conf->cors_allow_origin.n == 0)
 		answer_field(r, "Access-Control-Expose-Headers", RESPONSE_HEADERS);
@@ -133,15 +169,13 @@ static void route_options(struct request *r)
 
 static void route_other(struct request *r)
 {
-	if (slice_is(r->path, "/") || !refuse_path(r, false)) {
-		answer_field(r, "Allow", METHODS);
-		answer_error(r, 405, "method_not_allowed", "the method is not known here", NULL);
-	}
+	if (slice_is(r->path, "/") || !refuse_path(r, false))
+		refuse_method(r, METHODS);
 }
 
 static const struct route routes[] = {
 	{ "GET", route_get }, { "POST", route_post }, { "PUT", route_put }, { "HEAD", route_head },
-	{ "DELETE", route_delete }, { "OPTIONS", route_options }, { NULL, route_other },
+	{ "DELETE", route_delete }, { "PATCH", route_patch }, { "OPTIONS", route_options }, { NULL, route_other },
 };
 
 /* ------------------------------------------------------------------ CORS */
