@@ -335,7 +335,10 @@ static void test_create(void **state)
 		{ "PUT /t\nPico-Partitions: 03", NULL, NULL,
 		  BAD("Pico-Partitions must be a number without sign or leading zeros") },
 		{ "PUT /t\nPico-Kafka-Topic: a/b", NULL, NULL,
-		  BAD("Pico-Kafka-Topic must be 1 to 249 of A-Z a-z 0-9 . _ -") },
+		  BAD("Pico-Kafka-Topic must be 1 to 249 of A-Z a-z 0-9 . _ - and none of Kafka's own names, or empty") },
+		{ "PUT /t\nPico-Kafka-Topic:", CREATE_T " has_kafka_topic=1", created,
+		  "HTTP/1.1 201 Created\nContent-Type: application/octet-stream\nPico-Start-Seq: 0\nPico-Next-Seq: 0\n"
+		  "Location: /t\n" STORE "Content-Length: 0\n\n" },
 		{ "PUT /_sys/x", NULL, NULL, JSON("403 Forbidden",
 		  "{\"error\":\"permission_denied\",\"message\":\"names of that kind are reserved\"}") },
 	};
@@ -357,10 +360,47 @@ static void test_later_features(void **state)
 		{ "GET /t?live=sse", NULL, NULL, LATER("live=sse") },
 		{ "GET /_groups", NULL, NULL, LATER("/_groups") },
 		{ "PUT /_schemas/x", NULL, NULL, LATER("/_schemas") },
-		{ "PATCH /_streams/x", NULL, NULL, LATER("/_streams") },
+		{ "PATCH /_streams/x\n\n{\"schema\":\"s\"}", NULL, NULL, LATER("schema") },
+		{ "PATCH /_streams/x\n\n{\"schemaValidate\":true}", NULL, NULL, LATER("schemaValidate") },
 		/* An empty header counts as absent. */
 		{ "PUT /t\nPico-TTL:", CREATE_T, conflict,
 		  JSON("409 Conflict", "{\"error\":\"conflict\",\"message\":\"Conflict\"}") },
+	};
+	world_open(NULL);
+	RUN(rows);
+	world_close();
+}
+
+#define SETTINGS_T                                                                                                     \
+	"HTTP/1.1 200 OK\nContent-Type: application/json\n" STORE "Content-Length: #\n\n"                            \
+	"{\"name\":\"/t\",\"schema\":null,\"schemaValidate\":false,\"kafkaTopic\":\"t\",\"partitions\":3}\n"
+
+static void reserved(struct seen *s)
+{
+	struct log l;
+	Ipc__GetAnswer a = IPC__GET_ANSWER__INIT;
+	a.topic = topic(&l, 1, 0, 0);
+	a.topic->name = "/_kafka/_schemas";
+	give(s, &a.base);
+}
+
+/* What one call decides; the rest is in the tests of a whole node. */
+static void test_settings(void **state)
+{
+	static const struct row rows[] = {
+		{ "GET /_streams/t", "GET topic{ name='t' }", got_three, SETTINGS_T },
+		{ "GET /_streams//t", "GET topic{ name='/t' }", got_three, SETTINGS_T },
+		{ "PATCH /_streams/t\n\n{}", "GET topic{ name='t' }", got_three, SETTINGS_T },
+		{ "GET /_streams/t", "GET topic{ name='t' }", not_found,
+		  JSON("404 Not Found", "{\"error\":\"not_found\",\"message\":\"no such stream\"}") },
+		{ "PATCH /_streams/_schemas\n\n{\"kafkaTopic\":\"x\"}", "GET topic{ name='_schemas' }", reserved,
+		  JSON("403 Forbidden", "{\"error\":\"permission_denied\",\"message\":\"names of that kind are reserved\"}") },
+		{ "GET /_streams/", NULL, NULL, BAD("name a stream: /_streams/NAME") },
+		{ "PATCH /_streams/t\n\n[]", NULL, NULL, BAD("the body must be a JSON object") },
+		{ "PATCH /_streams/t\n\n{\"partitions\":0}", NULL, NULL,
+		  BAD("partitions must be a whole number from 1 to 1024") },
+		{ "PATCH /_streams/t\n\n{\"a\":0}", NULL, NULL,
+		  BAD("\\\"a\\\" is no setting; kafkaTopic, partitions, schema, schemaValidate are") },
 	};
 	world_open(NULL);
 	RUN(rows);
@@ -567,7 +607,7 @@ static void test_read(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_create), cmocka_unit_test(test_later_features), cmocka_unit_test(test_append),
+		cmocka_unit_test(test_create), cmocka_unit_test(test_later_features), cmocka_unit_test(test_settings), cmocka_unit_test(test_append),
 		cmocka_unit_test(test_append_refused), cmocka_unit_test(test_errors), cmocka_unit_test(test_head_delete_list),
 		cmocka_unit_test(test_read),
 	};
