@@ -255,6 +255,8 @@ static void test_grow(void **arg)
 		check_grown(&f, k, first);
 		assert_int_equal(fixture_grow(&f, id, k->partitions, k->owner, k->n_owners), k->error);
 		check_grown(&f, k, first);
+		assert_int_equal(fixture_create_name(&f, "/after"), PICO_OK);
+		assert_int_equal(named(&f, "/after")->partition[0].log_id, first + named(&f, "/g")->n_partitions - 2);
 		fixture_done(&f);
 	}
 }
