@@ -164,6 +164,12 @@ check_PROGRAMS += t/child-probe
 t_child_probe_SOURCES = t/child_probe.c
 t_child_probe_LDADD = $(COMMON_LIBS)
 
+# The facade that doc/facades.md quotes, for t/40-worker-echo.py.
+check_PROGRAMS += t/worker-echo
+t_worker_echo_SOURCES = t/worker_echo.c
+t_worker_echo_LDADD = $(COMMON_LIBS)
+EXTRA_DIST += t/40-worker-echo.py
+
 # The scanner on a pipe, for t/05-json-differential.py.
 check_PROGRAMS += t/json-tool
 t_json_tool_SOURCES = t/json_tool.c
