@@ -15,7 +15,6 @@
 /* Request ids are the worker's choice: its numbers must not meet in one bucket on purpose. */
 uint32_t peer_hash(const void *key, size_t n);
 #define HASH_FUNCTION(key, n, hashv) ((hashv) = peer_hash((key), (n)))
-
 #include <uthash.h>
 #include <uv.h>
 

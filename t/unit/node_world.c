@@ -42,6 +42,21 @@ void run_until(const bool *done)
 	assert_true(*done);
 }
 
+static void on_tick(void *arg)
+{
+}
+
+bool run_for(const bool *done, uint64_t ms)
+{
+	uint64_t end = env_now_ms(env) + ms;
+	struct env_timer tick = { .on_fire = on_tick };
+	env_timer_start(env, &tick, end);
+	while (!*done && env_now_ms(env) < end)
+		uv_run(&loop, UV_RUN_ONCE);
+	env_timer_stop(env, &tick);
+	return *done;
+}
+
 void node_up(void)
 {
 	static const struct node_events events = { .on_serving = on_serving, .on_fatal = on_fatal };
@@ -103,12 +118,12 @@ static void on_answer(struct call *c, const struct pico_error *error, ProtobufCM
 	free(bytes);
 }
 
-uint64_t next_request;
+uint64_t next_request, next_peer = 1;
 
 void ask_start(struct asked *a, enum ipc_type type, ProtobufCMessage *request, struct slice payload, uint64_t ms)
 {
 	*a = (struct asked){ .call = {
-		.row = ipc_row(type), .request = request, .payload = payload, .worker_instance = 9,
+		.row = ipc_row(type), .request = request, .payload = payload, .worker_instance = 9, .peer = next_peer,
 		.request_id = ++next_request, .deadline_ms = env_now_ms(env) + ms, .on_answer = on_answer, .owner = a } };
 	node_call(node, &a->call);
 }

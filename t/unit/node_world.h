@@ -11,6 +11,7 @@
 extern struct env *env;
 extern struct node *node;
 extern uint64_t next_request;           /* id of the last call */
+extern uint64_t next_peer;              /* the connection of calls */
 
 /* For cmocka's groups: the node serves. */
 int world_set_up(void **state);
@@ -19,6 +20,8 @@ int world_tear_down(void **state);
 void node_up(void);
 /* Turns the loop until it is true; fails after 20 s. */
 void run_until(const bool *done);
+/* Turns the loop for so long, or until it is true: which it returns. */
+bool run_for(const bool *done, uint64_t ms);
 
 /* One call: zero-initialised by ask_start(). */
 struct asked {
