@@ -266,7 +266,7 @@ static void test_read_back(void **state)
 	topic_make("/f/back", 40, id);
 	for (uint32_t p = 0; p < 40; p++)
 		put(id, p, p + 1);
-	node_free(node);
+	node_down();
 	node_up();
 	put(id, 7, 1);
 	fetch_begin(&f);
@@ -630,7 +630,7 @@ static void test_stop(void **state)
 	second.m.watch_new = true;
 	fetch_add(&second, id, 0, 0);
 	fetch_start(&second, 10000);
-	node_free(node);                        /* never answered */
+	node_down();                        /* never answered */
 	node_up();
 	fetch_begin(&f);
 	fetch_add(&f, id, 0, 0);
@@ -643,7 +643,7 @@ static void test_stop(void **state)
 	run_until(&stopped);
 	asked_done(&f.asked);
 	asked_done(&second.asked);
-	node_free(node);
+	node_down();
 	node_up();
 }
 

@@ -18,7 +18,7 @@
 
 static void restart(void)
 {
-	node_free(node);
+	node_down();
 	node_up();
 }
 

@@ -374,7 +374,7 @@ static void test_resume(void **state)
 	append("/resume", 4);
 	uint64_t stored = next_request;
 
-	node_free(node);
+	node_down();
 	node_up();
 	Ipc__Resume__Sent sent[2], *pointer[] = { &sent[0], &sent[1] };
 	for (int i = 0; i < 2; i++) {

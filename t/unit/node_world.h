@@ -16,8 +16,10 @@ extern uint64_t next_peer;              /* the connection of calls */
 /* For cmocka's groups: the node serves. */
 int world_set_up(void **state);
 int world_tear_down(void **state);
-/* Starts a node on the same stores, after node_free(node). */
+/* Starts a node on the same stores, after node_down(). */
 void node_up(void);
+/* Ends the node as a crash would; no call that writes is under way. */
+void node_down(void);
 /* Turns the loop until it is true; fails after 20 s. */
 void run_until(const bool *done);
 /* Turns the loop for so long, or until it is true: which it returns. */
