@@ -242,6 +242,13 @@ static void note_answer(struct hist_op *op, const struct sim_call *c)
 		op->duplicate = a->duplicate;
 		op->closed = a->closed;
 		op->base_known = (a->base_known || !a->duplicate) && op->n_records > 0 && !op->check_only;
+	} else if (c->call.row->type == IPC_SUBMIT) {
+		const Ipc__SubmitAnswer__Part *a = ((const Ipc__SubmitAnswer *)c->answer)->part[0];
+		op->base = a->base_offset;
+		op->next = a->base_offset + op->n_records;
+		op->timestamp = a->duplicate ? 0 : a->log_append_time_ms;
+		op->duplicate = a->duplicate;
+		op->base_known = true;
 	} else if (c->call.row->type == IPC_READ) {
 		const Ipc__ReadAnswer *a = (const Ipc__ReadAnswer *)c->answer;
 		op->base = a->from;
@@ -275,9 +282,25 @@ static void note(struct sim_call *c, const struct pico_error *error)
 		note_answer(op, c);
 }
 
+/* A submit of ours has one part: its error is the call's. */
+static const struct pico_error *part_error(const struct call *call, const ProtobufCMessage *answer, struct pico_error *e)
+{
+	if (call->row->type != IPC_SUBMIT || answer == NULL)
+		return NULL;
+	const Ipc__SubmitAnswer *a = (const Ipc__SubmitAnswer *)answer;
+	must(a->n_part == 1);
+	if (a->part[0]->error == NULL)
+		return NULL;
+	ipc_error_read(a->part[0]->error, e);
+	return e;
+}
+
 static void on_answer(struct call *call, const struct pico_error *error, ProtobufCMessage *answer)
 {
 	struct sim_call *c = call->owner;
+	struct pico_error of_part;
+	if (error == NULL)
+		error = part_error(call, answer, &of_part);
 	struct run *r = c->client->run;
 	bool dead = c->node->proc->state == SIM_DEAD;
 	if (error == NULL && !dead) {

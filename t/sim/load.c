@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Clients that append, each in its own manner: plain ones that pipeline and ask by Resume what became of
- * lost appends, producers that send again under the same sequence number, conditional ones, stream sequences.
+ * lost appends, producers that send again under the same sequence number, string ones and Kafka's, conditional
+ * ones, stream sequences.
  * They behave as workers do and believe nothing that was not answered.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/crc32c.h"
 #include "common/must.h"
 #include "common/record_batch.h"
 #include "t/sim/run.h"
@@ -186,7 +188,50 @@ static void on_append(struct sim_call *call, const struct pico_error *error, Pro
 	client_wake(c, client_pause(c));
 }
 
-static void value_send(struct client *c, struct value *v)
+static void on_submit(struct sim_call *call, const struct pico_error *error, ProtobufCMessage *answer)
+{
+	struct client *c = call->client;
+	struct value *v = call->value;
+	if (error != NULL) {
+		value_refused(c, v, error);
+	} else if (answer == NULL) {
+		value_lost(c, v);
+	} else {
+		v->state = VALUE_DONE;
+		c->n_done++;
+		c->run->result->n_acked++;
+	}
+	values_sweep(c);
+	client_wake(c, client_pause(c));
+}
+
+/* The batch is the client's own: producer fields and checksum. seq is that of its last record. */
+static void batch_sign(struct value *v)
+{
+	uint8_t *p = v->payload;
+	put_be64(p + 43, v->producer);
+	put_be16(p + 51, (uint16_t)v->epoch);
+	put_be32(p + 53, (uint32_t)(v->seq + 1 - v->n_records));
+	put_be32(p + 17, crc32c(p + 21, v->size - 21));
+}
+
+static void value_submit(struct client *c, struct value *v, uint64_t timeout)
+{
+	Ipc__SubmitRequest m = IPC__SUBMIT_REQUEST__INIT;
+	Ipc__SubmitRequest__Part part = IPC__SUBMIT_REQUEST__PART__INIT, *pointer = &part;
+	batch_sign(v);
+	part.topic_id = (ProtobufCBinaryData){ .len = 16, .data = v->topic->id };
+	part.partition = v->partition;
+	part.length = (uint32_t)v->size;
+	part.log_append_time = true;
+	m.part = &pointer;
+	m.n_part = 1;
+	struct sim_call *call = call_send(c, c->node, IPC_SUBMIT, &m.base, slice_of(v->payload, v->size), timeout,
+					  value_attempt(c, v), on_submit);
+	call->value = v;
+}
+
+static void value_append(struct client *c, struct value *v, uint64_t timeout)
 {
 	Ipc__AppendRequest m = IPC__APPEND_REQUEST__INIT;
 	Ipc__LogRef log = IPC__LOG_REF__INIT;
@@ -214,14 +259,22 @@ static void value_send(struct client *c, struct value *v)
 		producer.seq = v->seq;
 		m.producer = &producer;
 	}
-	node_wal_position(c->node->node, &v->wal_session, &v->wal_seq);
-	v->state = VALUE_SENT;
-	v->sent_to = c->node;
-	uint64_t timeout = sim_chance(&c->run->sim, 900) ? TIMEOUT_MS : sim_between(&c->run->sim, 1, 500);
 	struct sim_call *call = call_send(c, c->node, IPC_APPEND, &m.base, slice_of(v->payload, v->size), timeout,
 					  value_attempt(c, v), on_append);
 	call->value = v;
 	v->request_id = call->call.request_id;
+}
+
+static void value_send(struct client *c, struct value *v)
+{
+	uint64_t timeout = sim_chance(&c->run->sim, 900) ? TIMEOUT_MS : sim_between(&c->run->sim, 1, 500);
+	node_wal_position(c->node->node, &v->wal_session, &v->wal_seq);
+	v->state = VALUE_SENT;
+	v->sent_to = c->node;
+	if (c->kind == CLIENT_KAFKA)
+		value_submit(c, v, timeout);
+	else
+		value_append(c, v, timeout);
 }
 
 /* -------------------------------------------------------------------- resume */
@@ -300,6 +353,7 @@ static bool resume_send(struct client *c)
 static void shape_producer(struct client *c, struct value *v)
 {
 	struct sim *s = &c->run->sim;
+	uint32_t step = c->kind == CLIENT_KAFKA ? v->n_records : 1;     /* Kafka counts records, the others requests */
 	v->has_producer = true;
 	v->producer = c->producer;
 	if (c->n_values == 0 && sim_chance(s, 30)) {            /* a new epoch */
@@ -307,15 +361,16 @@ static void shape_producer(struct client *c, struct value *v)
 		c->seq = 0;
 	} else if (c->n_values == 0 && c->seq > 0 && sim_chance(s, 20)) {  /* a gap: refused */
 		v->epoch = c->epoch;
-		v->seq = c->seq + 1 + sim_below(s, 3);
+		v->seq = c->seq + step + sim_below(s, 3);
 		return;
 	} else if (c->n_values == 0 && c->epoch > 0 && sim_chance(s, 20)) {    /* a stale epoch: refused */
 		v->epoch = c->epoch - 1;
-		v->seq = 1000 + c->seq;
+		v->seq = 1000 + c->seq + step;
 		return;
 	}
 	v->epoch = c->epoch;
-	v->seq = c->seq++;
+	v->seq = c->seq + step - 1;
+	c->seq += step;
 }
 
 static void begin_value(struct client *c)
@@ -325,7 +380,7 @@ static void begin_value(struct client *c)
 	if (sim_chance(s, 15))
 		n = 40;         /* about half a segment, or more than one */
 	struct value *v = value_new(c, c->topic, c->partition, n);
-	if (c->kind == CLIENT_PRODUCER) {
+	if (c->kind == CLIENT_PRODUCER || c->kind == CLIENT_KAFKA) {
 		shape_producer(c, v);
 	} else if (c->kind == CLIENT_MATCH) {
 		v->has_match = true;
@@ -336,7 +391,7 @@ static void begin_value(struct client *c)
 	} else if (sim_chance(s, 30)) {
 		v->check_only = true;
 	}
-	v->closes = c->topic->temporary && sim_chance(s, 40);
+	v->closes = c->kind != CLIENT_KAFKA && c->topic->temporary && sim_chance(s, 40);
 	value_add(c, v);
 	value_send(c, v);
 }
@@ -484,7 +539,7 @@ void load_begin(struct run *r)
 	static const enum client_kind kinds[RUN_CLIENTS] = {
 		CLIENT_ADMIN, CLIENT_PLAIN, CLIENT_PRODUCER, CLIENT_CONSUMER, CLIENT_MATCH, CLIENT_STREAM,
 		CLIENT_PRODUCER, CLIENT_CONSUMER, CLIENT_PLAIN, CLIENT_PRODUCER, CLIENT_CONSUMER, CLIENT_PLAIN,
-		CLIENT_ADMIN, CLIENT_CONSUMER,
+		CLIENT_ADMIN, CLIENT_CONSUMER, CLIENT_KAFKA, CLIENT_KAFKA,
 	};
 	r->loading = true;
 	for (unsigned i = 0; i < RUN_CLIENTS; i++) {
@@ -493,6 +548,8 @@ void load_begin(struct run *r)
 		c->instance = sim_rand_next(&r->sim.rand);
 		if (c->kind == CLIENT_PLAIN || c->kind == CLIENT_PRODUCER)
 			c->pipeline = 1 + (unsigned)sim_below(&r->sim, r->fat ? 12 : 4);
+		if (c->kind == CLIENT_KAFKA)    /* a broker knows the last five */
+			c->pipeline = 1 + (unsigned)sim_below(&r->sim, 5);
 		if (!r->options.small || i < 6)
 			client_wake(c, sim_below(&r->sim, 100 * SIM_MS));
 	}

@@ -7,7 +7,7 @@
 
 #include "t/sim/calls.h"
 
-#define RUN_CLIENTS 14
+#define RUN_CLIENTS 16
 #define RUN_TOPICS 64
 #define RUN_PARTITIONS 3
 
@@ -40,7 +40,8 @@ struct value {
 	struct value *next;             /* of one client, in the order of sending */
 };
 
-enum client_kind { CLIENT_PLAIN, CLIENT_PRODUCER, CLIENT_MATCH, CLIENT_STREAM, CLIENT_CONSUMER, CLIENT_ADMIN, CLIENT_KINDS };
+enum client_kind { CLIENT_PLAIN, CLIENT_PRODUCER, CLIENT_MATCH, CLIENT_STREAM, CLIENT_CONSUMER, CLIENT_ADMIN, CLIENT_KAFKA,
+		   CLIENT_KINDS };
 
 struct client {
 	struct run *run;
