@@ -106,6 +106,7 @@ static void test_epochs(void **state)
 		{ 1, { 7, 2, 11, 1 }, .verdict = KAFKA_FENCED },
 		{ 1, { 7, 2, 10, 1 }, .verdict = KAFKA_FENCED },
 		{ 1, { 7, 4, 11, 1 }, KAFKA_GAP, .expected = 0 },       /* a new epoch begins at 0 */
+		{ 1, { 7, 4, 10, 1 }, KAFKA_GAP, .expected = 0 },       /* and is no duplicate of the old one */
 		{ 1, { 7, 4, 0, 1 }, .verdict = KAFKA_ACCEPT },         /* 101 */
 		{ 1, { 7, 4, 0, 1 }, KAFKA_DUPLICATE, .base = 101 },
 		{ 1, { 7, 4, 10, 1 }, KAFKA_GAP, .expected = 1 },       /* the old epoch's batches are none of it */

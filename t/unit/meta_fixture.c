@@ -34,6 +34,7 @@ static void keep_one(struct fixture *f, const Meta__Result__One *one)
 	f->one.error = one->error;
 	f->one.created = one->created;
 	f->one.session = one->session;
+	f->one.first_producer_id = one->first_producer_id;
 	snprintf(f->message, sizeof(f->message), "%s", one->message);
 	memset(f->topic_id, 0, 16);
 	if (one->topic_id.len == 16)

@@ -16,7 +16,7 @@ struct fixture {
 	int64_t now_ms;
 	/* the last row */
 	int err;                        /* of state_apply() */
-	struct { uint32_t error; bool created; uint64_t session; } one;
+	struct { uint32_t error; bool created; uint64_t session, first_producer_id; } one;
 	char message[2048];
 	uint8_t topic_id[16];
 	uint8_t payload[8192];

@@ -44,6 +44,7 @@ static void assert_same_topic(const struct state_topic *a, const struct state_to
 
 static void assert_same_state(const struct state *a, const struct state *b)
 {
+	assert_int_equal(state_next_producer_id(a), state_next_producer_id(b));
 	assert_int_equal(state_idx(a), state_idx(b));
 	assert_true(state_chain(a) == state_chain(b));
 	assert_int_equal(state_clock_ms(a), state_clock_ms(b));
@@ -85,6 +86,14 @@ static void test_snapshot_whole(void **arg)
 	f.session = 2;
 	f.proposal = 1;
 	fixture_recovered(&f, 1, 1, 17);
+	Meta__Command command = META__COMMAND__INIT;
+	Meta__AllocateProducerIds ids = META__ALLOCATE_PRODUCER_IDS__INIT;
+	command.kind_case = META__COMMAND__KIND_ALLOCATE_PRODUCER_IDS;
+	command.allocate_producer_ids = &ids;
+	ids.count = 1000;
+	ids.node = 1;
+	ids.session = 2;
+	assert_int_equal(fixture_run(&f, &command), PICO_OK);
 	for (int i = 0; i < 50; i++)
 		fixture_create_number(&f, i);
 	struct create_args c = { .name = "/exp", .expires = 99, .partitions = 5, .initial = true };

@@ -196,6 +196,38 @@ static void test_session_recovered(void **arg)
 	fixture_done(&f);
 }
 
+static uint32_t allocate(struct fixture *f, uint32_t count, uint32_t node, uint64_t session)
+{
+	Meta__Command c = META__COMMAND__INIT;
+	Meta__AllocateProducerIds m = META__ALLOCATE_PRODUCER_IDS__INIT;
+	c.kind_case = META__COMMAND__KIND_ALLOCATE_PRODUCER_IDS;
+	c.allocate_producer_ids = &m;
+	m.count = count;
+	m.node = node;
+	m.session = session;
+	return fixture_run(f, &c);
+}
+
+static void test_producer_ids(void **arg)
+{
+	struct fixture f;
+	fixture_new(&f);
+	static const uint32_t counts[] = { 1000, 1, 1000000, 7 };
+	uint64_t next = 0;
+	for (size_t i = 0; i < 4; i++) {
+		assert_int_equal(allocate(&f, counts[i], 1, 1), PICO_OK);
+		assert_int_equal(f.one.first_producer_id, next);
+		next += counts[i];
+		assert_int_equal(state_next_producer_id(f.s), next);
+	}
+	assert_int_equal(allocate(&f, 0, 1, 1), PICO_BAD_REQUEST);
+	assert_int_equal(allocate(&f, 1000001, 1, 1), PICO_BAD_REQUEST);
+	assert_int_equal(allocate(&f, 1, 1, 2), PICO_BAD_REQUEST);      /* another session's, another node's */
+	assert_int_equal(allocate(&f, 1, 2, 1), PICO_BAD_REQUEST);
+	assert_int_equal(state_next_producer_id(f.s), next);
+	fixture_done(&f);
+}
+
 /* ---------------------------------------------------------------- create */
 
 static const char long_path[] = "/0123456789012345678901234567890123456789012345678901234567890123456789"
@@ -538,6 +570,7 @@ int main(void)
 		cmocka_unit_test(test_init_cluster), cmocka_unit_test(test_register),
 		cmocka_unit_test(test_proposals), cmocka_unit_test(test_wrong_rows),
 		cmocka_unit_test(test_clock), cmocka_unit_test(test_session_recovered),
+		cmocka_unit_test(test_producer_ids),
 		cmocka_unit_test(test_create), cmocka_unit_test(test_create_settings),
 		cmocka_unit_test(test_find_spellings), cmocka_unit_test(test_placement),
 		cmocka_unit_test(test_close), cmocka_unit_test(test_delete),

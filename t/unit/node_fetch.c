@@ -300,6 +300,7 @@ static void test_one_of_a_thousand(void **state)
 	assert_false(turns(20));
 	assert_int_equal(metrics->value[METRIC_WAITERS] - waiters, 1024);
 	put(id, 777, 2);
+	assert_true(turns(5000));               /* at once, not at the deadline */
 	const Ipc__FetchAnswer *a = fetch_wait(&f);
 	assert_int_equal(a->n_part, 1024);
 	for (uint32_t p = 0; p < 1024; p++) {
@@ -341,6 +342,7 @@ static void test_min_bytes_and_deadline(void **state)
 	put(id, 2, 1);
 	assert_false(turns(10));
 	put(id, 0, 1);                          /* 3: from two parts */
+	assert_true(turns(5000));
 	const Ipc__FetchAnswer *a = fetch_wait(&f);
 	check_part(&f, a->part[0], 0, 2);
 	check_part(&f, a->part[1], 0, 0);
@@ -397,6 +399,7 @@ static void test_deleted_closed_cancelled(void **state)
 	fetch_start(&f, 10000);
 	assert_false(turns(10));
 	delete_topic(id);
+	assert_true(turns(5000));
 	const Ipc__FetchAnswer *a = fetch_wait(&f);
 	assert_int_equal(a->part[0]->error->kind, PICO_NOT_FOUND);
 	assert_null(a->part[1]->error);
@@ -597,7 +600,7 @@ static void test_watch_bounds(void **state)
 	f.m.watch_new = true;
 	f.m.min_bytes = 0;
 	unsigned rounds = 0;
-	for (;; rounds++) {
+	for (; rounds < 3000; rounds++) {
 		fetch_add(&f, id, 0, 0);
 		fetch_forget(&f, id, 0);
 		fetch_start(&f, 1000);

@@ -122,6 +122,11 @@ static void test_whole_request(void **state)
 	s.m.part[0]->length++;
 	refuse(IPC_SUBMIT, &s.m.base, all, PICO_BAD_REQUEST);
 	s.m.part[0]->length--;
+	Ipc__SubmitRequest__Part empty = *s.m.part[0];
+	empty.length = 0;
+	s.m.part[s.m.n_part++] = &empty;
+	refuse(IPC_SUBMIT, &s.m.base, all, PICO_BAD_REQUEST);
+	s.m.n_part--;
 	s.m.part[0]->settings_version = 1;
 	ask(&a, IPC_SUBMIT, &s.m.base, all);
 	assert_null(((Ipc__SubmitAnswer *)a.answer)->part[0]->error);
