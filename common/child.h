@@ -61,7 +61,7 @@ struct child {
  */
 void child_start(struct child *c, enum process_kind kind, int argc, char **argv);
 
-/* One line on stderr, CONTROL_FATAL, exit(code): a start that cannot succeed (operations: 1, 2, 75). */
+/* One line on stderr, CONTROL_FATAL, exit(code): a start that cannot succeed (operations: 1, 2, 3, 75). */
 _Noreturn void child_fatal(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -21,6 +21,9 @@ enum control_type {
 	CONTROL_WANT = 11,      /* storaged: kind */
 };
 
+/* The exit code of a FATAL that ends a running node, too: two run on one storage, each start would hurt the other. */
+#define CONTROL_EXIT_SHARED 3
+
 enum process_kind {
 	PROCESS_SUPERVISOR, PROCESS_STORAGED, PROCESS_WORKER_HTTP, PROCESS_WORKER_ADMIN, PROCESS_WORKER_KAFKA,
 	PROCESS_WORKER_HOOK, PROCESS_KINDS

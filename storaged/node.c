@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/control.h"
 #include "common/metrics.h"
 #include "storaged/handle.h"
 #include "storaged/parts.h"
@@ -231,7 +232,7 @@ static void on_session_ended(void *arg)
 {
 	struct node *n = arg;
 	n->phase = NODE_STOPPED;
-	n->events.on_fatal(n->arg, 1, "another process was started with this node id and took over; leaving");
+	n->events.on_fatal(n->arg, CONTROL_EXIT_SHARED, "another process was started with this node id and took over; leaving");
 }
 
 static void on_refused(void *arg, const char *text)

@@ -29,7 +29,7 @@ struct node_config {
 
 struct node_events {
 	void (*on_serving)(void *arg);
-	/* The start or the run cannot go on; code as in operations (1, 75). The process exits after one line. */
+	/* The start or the run cannot go on; code as in operations (1, 3, 75). The process exits after one line. */
 	void (*on_fatal)(void *arg, int code, const char *text);
 	/* A segment that only readers pin is needed: the peers send Reclaim. */
 	void (*on_reclaim)(void *arg, struct segment *segment);

@@ -45,7 +45,8 @@ static int open_pages(struct supervisor *s)
 	int err = pages_open(&s->pages);
 	if (err == 0)
 		return 0;
-	log_error("cannot make the shared pages: %s", strerror(-err));
+	log_error("cannot make the shared pages: %s%s", strerror(-err),
+		  err == -EMFILE ? "; a node needs 200 descriptors, see ulimit -n and LimitNOFILE=" : "");
 	return 1;
 }
 

@@ -41,8 +41,8 @@ static void print_help(void)
 			   "goes over the variable, that over the file, that over the default. SIZE takes K, M or G behind it.\n"
 			   "SIGTERM ends the node, SIGHUP reads the configuration again.\n\n");
 	conf_help(&text);
-	buf_put_str(&text, "\nexit codes: 0 ended; 1 cannot start here; 2 a wrong option; 75 the store or the database is "
-			   "not reachable\n");
+	buf_put_str(&text, "\nexit codes: 0 ended; 1 cannot start here; 2 a wrong option; 3 another node uses its storage;\n"
+			   "            75 the store or the database is not reachable\n");
 	print(&text, stdout);
 	buf_done(&text);
 }

@@ -164,7 +164,7 @@ static void on_end(struct supervisor *s, unsigned slot, int status, uint64_t now
 	pid_t pid = p->pid;
 	p->pid = 0;
 	metrics_reset_gauges(s->pages.metrics[slot]);
-	if (s->phase == PHASE_STARTING && p->fatal) {
+	if (p->fatal && (s->phase == PHASE_STARTING || p->fatal_code == CONTROL_EXIT_SHARED)) {
 		life_stop(s, p->fatal_code);
 		return;
 	}

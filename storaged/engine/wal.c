@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/control.h"
 #include "common/crc32c.h"
 #include "common/metrics.h"
 #include "storaged/planted.h"
@@ -61,12 +62,17 @@ static void wal_pump(struct wal *w);
 
 /* ------------------------------------------------------------------ endings */
 
-static void wal_fatal(struct wal *w, const char *text)
+static void wal_end(struct wal *w, int code, const char *text)
 {
 	if (w->dead)
 		return;
 	w->dead = true;
-	w->config.on_fatal(w->config.arg, 1, text);
+	w->config.on_fatal(w->config.arg, code, text);
+}
+
+static void wal_fatal(struct wal *w, const char *text)
+{
+	wal_end(w, 1, text);
 }
 
 static bool puts_are_young(const struct wal *w, uint64_t now)
@@ -283,7 +289,7 @@ static void object_judge(struct wal_object *o, const char *what, struct slice da
 		   h.node != w->config.node) {
 		snprintf(text, sizeof(text), "%s was put by another process: two clusters use this prefix, or the metadata "
 			 "database went back in time; give each cluster its own --storage and --wal", what);
-		wal_fatal(w, text);
+		wal_end(w, CONTROL_EXIT_SHARED, text);
 	} else {
 		object_stored(o);
 	}

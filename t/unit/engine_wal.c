@@ -343,7 +343,7 @@ static void test_foreign_put_id_is_the_end(void **state)
 	plant(1, 1, WAL_DATA, "somebody else id");
 	struct append *a = append_do(&process, 0, "one");
 	world_run(&world);
-	assert_int_equal(process.fatal, 1);
+	assert_int_equal(process.fatal, 3);
 	assert_non_null(strstr(process.fatal_text, "two clusters"));
 	assert_refused(a, PICO_DURABILITY);
 	append_free(a);
@@ -396,7 +396,7 @@ static void test_open_object_taken(void **state)
 	plant(1, 0, WAL_OPEN, "somebody else id");
 	process_start(&process, &world, 0);
 	world_run(&world);
-	assert_int_equal(process.fatal, 1);
+	assert_int_equal(process.fatal, 3);
 	assert_false(process.serving);
 }
 
