@@ -136,7 +136,7 @@ def real():
     for code, pattern, option in (
             (1, r" error storaged --storage: storage on s3:// is not built yet", "--storage=-2@s3://b?region=x"),
             (1, r" error storaged --meta-url: metadata in PostgreSQL is not built yet", "--meta-url=postgres://h/db"),
-            (2, r" error storaged --storage nonsense: ", "--storage=nonsense")):
+            (2, r" error storaged --storage -2@file://: storage URL: file:// needs a directory behind it$", "--storage=-2@file://")):
         n = node.Node(option)
         n.spawn()
         same(n.process.wait(20), code, option + ": " + n.log())
