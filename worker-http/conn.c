@@ -21,6 +21,8 @@
 #include "common/must.h"
 
 #define CONN_MAGIC 0x434f4e4eu
+#define BODY_ALWAYS 65536               /* of a body that is taken whatever other connections hold */
+#define BODIES_A_SERVER 8u              /* bodies of max-request-size that all connections together may hold */
 #define SMALL_BODY 16384                /* copied behind its head */
 #define OUT_GATHER 65536                /* heads and small bodies put together before a write */
 #define LINGER_MS 2000                  /* how long what a refused client still sends is read and dropped */
@@ -92,6 +94,7 @@ static void conn_report(struct conn *c)
 	size_t now = c->dead ? 0 : buf_len(&c->out) + c->queued;
 	if (now != c->reported)
 		metric_add(METRIC_HTTP_BUFFERED_BYTES, (int64_t)now - (int64_t)c->reported);
+	c->server->buffered += now - c->reported;
 	c->reported = now;
 }
 
@@ -251,7 +254,7 @@ static void conn_refuse(struct conn *c, int status, const char *reason)
 {
 	static const struct { int status; const char *word; } words[] = {
 		{ 408, "timeout" }, { 413, "too_large" }, { 414, "uri_too_long" }, { 417, "expectation_failed" },
-		{ 431, "headers_too_large" }, { 505, "version_not_supported" },
+		{ 431, "headers_too_large" }, { 503, "overloaded" }, { 505, "version_not_supported" },
 	};
 	const char *word = "bad_request";
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
@@ -292,6 +295,9 @@ static void take_body(struct conn *c)
 	buf_put_slice(&c->reading->body, c->http1.piece);
 	if (c->reading->body.failed)
 		conn_refuse(c, 413, "content too large");
+	else if (buf_len(&c->reading->body) > BODY_ALWAYS &&
+		 c->server->buffered > BODIES_A_SERVER * c->server->conf->max_request_size)
+		conn_refuse(c, 503, "too many large requests at once");
 }
 
 static void take_end(struct conn *c)

@@ -35,6 +35,7 @@ struct server {
 	unsigned n_listeners;
 	struct conn *conns;             /* all open ones */
 	unsigned n_conns;
+	size_t buffered;                /* bytes that all connections hold */
 	unsigned n_conns_peak;          /* since memory was given back */
 	struct env_timer trim;
 	unsigned max_conns, max_conns_per_address;
