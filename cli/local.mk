@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 bin_PROGRAMS += pico
 pico_SOURCES = \
+	cli/bench_http.c cli/bench_http.h \
+	cli/bench_stats.c cli/bench_stats.h \
 	cli/cli.h \
 	cli/cmd_append.c \
+	cli/cmd_bench.c \
 	cli/cmd_read.c \
 	cli/cmd_serve.c \
 	cli/cmd_stream.c \

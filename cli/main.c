@@ -35,6 +35,18 @@ const struct cli_command cli_commands[] = {
 	  "  pico tail -f orders/eu\n", cmd_tail },
 	{ "head", "STREAM", "print start, next, closed and type of a stream", "  pico head orders/eu\n", cmd_head },
 	{ "ls", "[--prefix PATH] [--limit N]", "list streams in order of name", "  pico ls --prefix /orders\n", cmd_ls },
+	{ "bench", "[OPTIONS]", "append and read as fast as it goes, and say how fast that was",
+	  "Appends for --duration seconds to streams of its own below /bench/, reads everything back, deletes them.\n"
+	  "A request's time is from when it was made to the end of its answer. A failed request ends the run.\n\n"
+	  "  -b, --record-size N   bytes of a record (1024)       --streams N       (1)\n"
+	  "  -d, --duration S      seconds of appending (15)      --connections N   (1)\n"
+	  "  -w, --in-flight N     requests under way, in all connections together, at least one each (32)\n"
+	  "  -n, --batch N         records a request (1)          --warmup S        seconds not counted, before (0)\n"
+	  "  -t, --target-mibps N  no faster (0: as it goes)      --interval S      progress on stderr (1; 0: none)\n"
+	  "  --producer            number the requests            --no-read         append only\n"
+	  "  --output text|json                                   --keep            leave the streams there\n"
+	  "  --protocol pico       Kafka is not there yet\n\n"
+	  "  pico bench -d 10 --batch 100 --connections 4 --output json\n", cmd_bench },
 	{ "close", "STREAM", "close a stream: nothing can be appended any more", "  pico close orders/eu\n", cmd_close },
 	{ "delete", "STREAM", "delete a stream and its records", "  pico delete orders/eu\n", cmd_delete },
 	{ 0 },

@@ -21,7 +21,7 @@ def pico(*args, stdin=b"", code=0):
 def _():
     assert pico("--version")[0].startswith("pico ")
     out, _ = pico("--help")
-    for command in ("serve", "create", "append", "read", "tail", "head", "ls", "close", "delete"):
+    for command in ("serve", "create", "append", "read", "tail", "head", "ls", "bench", "close", "delete"):
         assert f"  {command} " in out, command
         text, _ = pico(command, "--help")
         assert "pico " + command in text or command == "serve", text

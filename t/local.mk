@@ -7,6 +7,10 @@ check_PROGRAMS += t/00-unit-bytes
 t_00_unit_bytes_SOURCES = t/unit/bytes.c
 t_00_unit_bytes_LDADD = $(TEST_LIBS)
 
+check_PROGRAMS += t/00-unit-bench-stats
+t_00_unit_bench_stats_SOURCES = t/unit/bench_stats.c cli/bench_stats.c cli/bench_stats.h
+t_00_unit_bench_stats_LDADD = $(TEST_LIBS)
+
 check_PROGRAMS += t/00-unit-batch-cache
 t_00_unit_batch_cache_SOURCES = t/unit/batch_cache.c
 t_00_unit_batch_cache_LDADD = worker-http/libworkerhttp.a $(TEST_LIBS)
@@ -171,7 +175,7 @@ t_child_probe_LDADD = $(COMMON_LIBS)
 check_PROGRAMS += t/worker-echo
 t_worker_echo_SOURCES = t/worker_echo.c
 t_worker_echo_LDADD = $(COMMON_LIBS)
-EXTRA_DIST += t/40-worker-echo.py
+EXTRA_DIST += t/40-worker-echo.py t/50-cli-bench.py
 
 # The scanner on a pipe, for t/05-json-differential.py.
 check_PROGRAMS += t/json-tool
