@@ -13,8 +13,8 @@
 #include "t/fuzz/fuzz.h"
 
 #define SIZE_MAX_HERE (1u << 16)
-#define FRAME_MAX 4096
-#define REGION_MAX (1u << 20)
+#define FRAME_MAX 2048
+#define REGION_MAX (1u << 16)
 
 struct regions { struct region a, b; };
 
