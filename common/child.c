@@ -10,6 +10,7 @@
  *   child.proof = "..."         hex, of a worker
  *   child.socket = "..."        path of storaged's socket
  *   child.http_address = "..."
+ *   child.kafka_address = "..."
  *   child.listener = "7 pico 0 127.0.0.1:4437"     descriptor, protocol, beyond loopback, address
  */
 #include "common/child.h"
@@ -102,6 +103,8 @@ static bool parse_child_pair(struct child *c, const struct conf_pair *pair)
 		copy(c->socket_path, sizeof(c->socket_path), v);
 	else if (strcmp(key, "http_address") == 0)
 		copy(c->http_address, sizeof(c->http_address), v);
+	else if (strcmp(key, "kafka_address") == 0)
+		copy(c->kafka_address, sizeof(c->kafka_address), v);
 	else if (strcmp(key, "listener") == 0)
 		parse_listener(c, v);
 	else

@@ -48,6 +48,7 @@ struct child {
 	uint8_t proof[32];              /* workers: for Hello */
 	char socket_path[4200];         /* of storaged */
 	char http_address[256];         /* advertised, "" when none */
+	char kafka_address[300];        /* the same, host:port */
 	struct child_listener listener[CHILD_LISTENERS_MAX];
 	unsigned n_listeners;
 	uint8_t ipc_key[32];            /* storaged */

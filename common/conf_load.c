@@ -320,6 +320,20 @@ static void check_storage(struct loader *l, const char *option, const char *url)
 	fault(l, "--%s: '%.200s' is none of ID@file://DIR, ID@mem://NAME and ID@s3://BUCKET", option, url);
 }
 
+/* host:port with a port that can be connected to; the host is passed on as written. */
+static void check_kafka_advertise(struct loader *l, const char *text)
+{
+	const char *colon = strrchr(text, ':');
+	char *end = NULL;
+	unsigned long port = colon != NULL ? strtoul(colon + 1, &end, 10) : 0;
+	if (text[0] == '\0')
+		return;
+	if (colon == NULL || colon == text || *end != '\0' || port == 0 || port > 65535)
+		fault(l, "--kafka-advertise: '%.200s' is not host:port", text);
+	else if (colon - text > 255)
+		fault(l, "--kafka-advertise: the host is longer than 255 bytes");
+}
+
 static void check(struct loader *l)
 {
 	const struct conf *c = l->conf;
@@ -336,6 +350,7 @@ static void check(struct loader *l)
 	if (c->http_address[0] != '\0' && strncmp(c->http_address, "http://", 7) != 0 &&
 	    strncmp(c->http_address, "https://", 8) != 0)
 		fault(l, "--http-address: '%.200s' does not begin with http:// or https://", c->http_address);
+	check_kafka_advertise(l, c->kafka_advertise);
 	if (strlen(c->http_address) > 255)
 		fault(l, "--http-address: longer than 255 bytes");
 	if (c->group_min_session_timeout_ms > c->group_max_session_timeout_ms)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LIBRARIES += common/libcommon.a
 common_libcommon_a_SOURCES = \
+	common/acceptor.c common/acceptor.h \
 	common/base64.c common/base64.h \
 	common/buf.c common/buf.h \
 	common/child.c common/child.h \

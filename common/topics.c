@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "common/record_batch.h"
 #include "common/topics_impl.h"
 
 /* --------------------------------------------------------------------- calls */
@@ -44,6 +45,9 @@ bool op_is_change(const struct op *op)
 	case IPC_CREATE_MANY:
 	case IPC_DELETE:
 	case IPC_CLOSE:
+	case IPC_SUBMIT:
+	case IPC_UPDATE:
+	case IPC_GROW:
 		return true;
 	default:
 		return false;
@@ -182,6 +186,8 @@ static Ipc__Payload **payload_field(enum ipc_type type, ProtobufCMessage *m)
 		return &((Ipc__AppendRequest *)m)->payload;
 	if (type == IPC_CREATE)
 		return &((Ipc__CreateRequest *)m)->initial;
+	if (type == IPC_SUBMIT)
+		return &((Ipc__SubmitRequest *)m)->payload;
 	return NULL;
 }
 
@@ -207,13 +213,29 @@ static uint8_t *encode(enum ipc_type type, ProtobufCMessage *m, size_t *ret_n)
 static bool is_by_id(enum ipc_type type, const ProtobufCMessage *m)
 {
 	const Ipc__TopicRef *ref = type == IPC_DELETE ? ((const Ipc__DeleteRequest *)m)->topic
-		: type == IPC_CLOSE ? ((const Ipc__CloseRequest *)m)->topic : NULL;
+		: type == IPC_CLOSE ? ((const Ipc__CloseRequest *)m)->topic
+		: type == IPC_UPDATE ? ((const Ipc__UpdateRequest *)m)->topic
+		: type == IPC_GROW ? ((const Ipc__GrowRequest *)m)->topic : NULL;
 	return ref != NULL && ref->topic_id.len > 0;
 }
 
-static bool has_producer(enum ipc_type type, const ProtobufCMessage *m)
+/* The batches of a submit follow each other; producer -1 is none. */
+static bool submit_has_producers(const Ipc__SubmitRequest *m, struct slice payload)
+{
+	for (size_t i = 0; i < m->n_part; i++) {
+		size_t n = m->part[i]->length;
+		if (n > payload.n || n < RECORD_BATCH_HEADER || (int64_t)get_be64(payload.p + 43) < 0)
+			return false;
+		payload = slice_of(payload.p + n, payload.n - n);
+	}
+	return m->n_part > 0;
+}
+
+static bool has_producer(enum ipc_type type, const ProtobufCMessage *m, struct slice payload)
 {
 	const Ipc__AppendRequest *a = (const Ipc__AppendRequest *)m;
+	if (type == IPC_SUBMIT)
+		return submit_has_producers((const Ipc__SubmitRequest *)m, payload);
 	return type == IPC_APPEND && ((a->producer != NULL && a->producer->id[0] != 0) || a->check_only);
 }
 
@@ -233,7 +255,6 @@ static struct op *op_new(struct topics *t, enum ipc_type type, ProtobufCMessage 
 	op->message = bytes;
 	op->message_len = n;
 	op->by_id = is_by_id(type, m);
-	op->producer = has_producer(type, m);
 	if (type == IPC_WAIT)
 		op->wait_from = ((const Ipc__WaitRequest *)m)->from;
 	HASH_ADD(hh, t->ops, id, sizeof(op->id), op);
@@ -263,14 +284,27 @@ static void op_share(struct op *op)
 	op->shared = true;
 }
 
-static struct op *op_for(struct topics *t, enum ipc_type type, ProtobufCMessage *m, struct slice payload,
+static size_t payload_size(struct topics_payload payload)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < payload.n_runs; i++)
+		n += payload.run[i].n;
+	return n;
+}
+
+static enum pico_error_kind refusal_of(const struct topics *t, size_t payload_n)
+{
+	return t->closing ? PICO_UNAVAILABLE
+		: payload_n > IPC_CREDIT ? PICO_TOO_LARGE
+		: t->n_calls > TOPICS_CALLS_MAX || t->payload_bytes + payload_n > TOPICS_PAYLOAD_MAX ? PICO_THROTTLED
+		: PICO_OK;
+}
+
+static struct op *op_for(struct topics *t, enum ipc_type type, ProtobufCMessage *m, struct topics_payload payload,
 			 uint64_t deadline_ms, enum pico_error_kind *ret_refusal)
 {
-	size_t n;
-	*ret_refusal = t->closing ? PICO_UNAVAILABLE
-		: payload.n > IPC_CREDIT ? PICO_TOO_LARGE
-		: t->n_calls > TOPICS_CALLS_MAX || t->payload_bytes + payload.n > TOPICS_PAYLOAD_MAX ? PICO_THROTTLED
-		: PICO_OK;
+	size_t n, payload_n = payload_size(payload);
+	*ret_refusal = refusal_of(t, payload_n);
 	if (*ret_refusal != PICO_OK)
 		return NULL;
 	uint8_t *bytes = encode(type, m, &n);
@@ -288,8 +322,9 @@ static struct op *op_for(struct topics *t, enum ipc_type type, ProtobufCMessage 
 	op = op_new(t, type, m, bytes, n);
 	op->deadline_ms = deadline_ms;
 	op->shareable = shareable;
-	op_keep_payload(op, payload, first);
-	t->payload_bytes += payload.n;
+	op_keep_payload(op, payload, payload_n, first);
+	op->producer = has_producer(type, m, op->payload);
+	t->payload_bytes += payload_n;
 	if (shareable)
 		op_share(op);
 	return op;
@@ -298,8 +333,14 @@ static struct op *op_for(struct topics *t, enum ipc_type type, ProtobufCMessage 
 struct topics_call *topics_call(struct topics *t, enum ipc_type type, ProtobufCMessage *request,
 				struct slice payload, uint64_t deadline_ms, topics_cb *cb, void *arg)
 {
+	return topics_callv(t, type, request, (struct topics_payload){ &payload, 1 }, deadline_ms, cb, arg);
+}
+
+struct topics_call *topics_callv(struct topics *t, enum ipc_type type, ProtobufCMessage *request,
+				 struct topics_payload payload, uint64_t deadline_ms, topics_cb *cb, void *arg)
+{
 	must(t->magic == TOPICS_MAGIC && ipc_row(type) != NULL && request->descriptor == ipc_row(type)->request);
-	must(payload.n == 0 || payload_field(type, request) != NULL);
+	must(payload_size(payload) == 0 || payload_field(type, request) != NULL);
 	struct topics_call *c = must_calloc(1, sizeof(*c));
 	c->magic = CALL_MAGIC;
 	c->topics = t;

@@ -5,8 +5,8 @@
  * reconnects when storaged restarts, and keeps every call's promise:
  *
  *   - a call's callback runs exactly once, from the loop, never from inside topics_call();
- *   - over a restart of storaged: calls not sent yet, reads, waits, and appends with a producer
- *     are sent again in their first order; an append without producer is asked about (Resume)
+ *   - over a restart of storaged: calls not sent yet, reads, fetches, waits, appends with a producer and
+ *     submits whose batches all have one are sent again in their first order; an append without producer is asked about (Resume)
  *     and answered STORED, sent again, or DURABILITY; nothing else changes for the caller;
  *   - at its deadline it is answered UNAVAILABLE if nothing can have happened, else DURABILITY;
  *   - waits at the same (log, from) are one wait; equal reads share one answer when the second comes
@@ -47,7 +47,7 @@ struct topics_pieces {
 
 /*
  * error.kind is PICO_OK or says why. answer (NULL on error) is valid inside the callback only.
- * pieces (READ only, else NULL) stay until released; shared reads each get their own.
+ * pieces (READ and FETCH only, else NULL) stay until released; shared reads each get their own.
  */
 typedef void topics_cb(void *arg, const struct pico_error *error, const ProtobufCMessage *answer,
 		       struct topics_pieces *pieces);
@@ -61,12 +61,19 @@ int topics_new(struct env *env, const struct topics_config *config, struct topic
 void topics_free(struct topics *t);
 
 /*
- * Starts a call. `request` is copied (encoded) before it returns; `payload` (APPEND, CREATE) too: inline
+ * Starts a call. `request` is copied (encoded) before it returns; `payload` (APPEND, CREATE, SUBMIT) too: inline
  * under IPC_INLINE_MAX, else into the inbox; the request's Payload message is filled in here.
  * deadline_ms is CLOCK_BOOTTIME. Never fails: trouble comes through the callback.
  */
 struct topics_call *topics_call(struct topics *t, enum ipc_type type, ProtobufCMessage *request,
 				struct slice payload, uint64_t deadline_ms, topics_cb *cb, void *arg);
+/* The same with a payload of several runs, one behind the other: gathered once, where they have to stand. */
+struct topics_payload {
+	const struct slice *run;
+	size_t n_runs;
+};
+struct topics_call *topics_callv(struct topics *t, enum ipc_type type, ProtobufCMessage *request,
+				 struct topics_payload payload, uint64_t deadline_ms, topics_cb *cb, void *arg);
 
 /*
  * The caller is gone: the callback will not run. A wait or a read is cancelled; an append or a change

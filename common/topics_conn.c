@@ -6,9 +6,12 @@
  *
  *                        storaged restarted            the same storaged
  *   reads, waits, lists  sent again                    sent again
+ *   producer ids         sent again (one is lost)      sent again
  *   create               sent again (idempotent)       sent again
- *   delete, close        sent again if by topic id, else DURABILITY
+ *   delete, close,
+ *   update, grow         sent again if by topic id, else DURABILITY
  *   append with producer sent again                    sent again
+ *   submit               sent again if every batch has a producer, else DURABILITY
  *   append without       asked about (Resume)          DURABILITY: it may be under way
  *
  * Changes wait for Resume's answer; then all go in order of their ids, that is in first order.
@@ -118,8 +121,12 @@ static enum fate fate_of(const struct op *op)
 		if (op->producer)
 			return SEND_AGAIN;
 		return restarted ? ASK : IN_DOUBT;
+	case IPC_SUBMIT:
+		return op->producer ? SEND_AGAIN : IN_DOUBT;
 	case IPC_DELETE:
 	case IPC_CLOSE:
+	case IPC_UPDATE:
+	case IPC_GROW:
 		return op->by_id ? SEND_AGAIN : IN_DOUBT;
 	default:
 		return SEND_AGAIN;
@@ -250,6 +257,27 @@ static void on_resume_answer(struct topics *t, const Ipc__ResumeAnswer *m)
 	fail_in_doubt(t);
 }
 
+static int take_pieces(struct topics *t, const ProtobufCMessage *m, struct topics_ref **ret_ref)
+{
+	struct topics_piece_list l;
+	if (m->descriptor == &ipc__read_answer__descriptor) {
+		const Ipc__ReadAnswer *a = (const Ipc__ReadAnswer *)m;
+		l = (struct topics_piece_list){ a->ref, a->n_piece_segment, a->n_piece_offset, a->n_piece_length,
+						a->piece_segment, a->piece_offset, a->piece_length };
+	} else if (m->descriptor == &ipc__fetch_answer__descriptor) {
+		const Ipc__FetchAnswer *a = (const Ipc__FetchAnswer *)m;
+		for (size_t i = 0; i < a->n_part; i++)
+			if (a->part[i]->first_piece > a->n_piece_segment ||
+			    a->part[i]->n_pieces > a->n_piece_segment - a->part[i]->first_piece)
+				return -EPROTO;
+		l = (struct topics_piece_list){ a->ref, a->n_piece_segment, a->n_piece_offset, a->n_piece_length,
+						a->piece_segment, a->piece_offset, a->piece_length };
+	} else {
+		return 0;
+	}
+	return topics_ref_new(t, &l, ret_ref);
+}
+
 static int on_op_answer(struct topics *t, struct op *op, struct ipc_frame *f, ProtobufCMessage *m)
 {
 	struct pico_error e = { .kind = PICO_OK };
@@ -259,7 +287,7 @@ static int on_op_answer(struct topics *t, struct op *op, struct ipc_frame *f, Pr
 		if (e.kind == PICO_OK)
 			return -EPROTO;
 		m = NULL;
-	} else if (f->row->type == IPC_READ && topics_ref_new(t, (const Ipc__ReadAnswer *)m, &ref) < 0) {
+	} else if (take_pieces(t, m, &ref) < 0) {
 		return -EPROTO;
 	}
 	/* Sent twice: what we find done, we did. */

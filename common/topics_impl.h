@@ -43,7 +43,7 @@ struct op {
 	uint64_t wal_session, wal_seq;      /* last heard when it was sent */
 	uint64_t sent_boot;                 /* of the storaged it was sent to */
 	int64_t wait_from;                  /* WAIT that is shareable */
-	bool producer;                      /* append that may be sent twice */
+	bool producer;                      /* append or submit that may be sent twice */
 	bool by_id;                         /* names its topic by id */
 	bool in_doubt;                      /* a change that storaged may have got and not answered */
 	bool asked;                         /* RETURNED: in the Resume that is on its way */
@@ -132,7 +132,7 @@ void op_unsend(struct op *op);
 void topics_pump(struct topics *t);
 void op_cancel(struct op *op);
 /* Payload into the inbox if that is possible now, else into memory. */
-void op_keep_payload(struct op *op, struct slice payload, bool is_first);
+void op_keep_payload(struct op *op, struct topics_payload payload, size_t n, bool is_first);
 void op_drop_payload(struct op *op);
 
 /* topics_conn.c */

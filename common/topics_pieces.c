@@ -68,9 +68,9 @@ void topics_segments_forget(struct topics *t)
 
 /* --------------------------------------------------------------- references */
 
-static struct topics_ref *ref_alloc(struct topics *t, const Ipc__ReadAnswer *m)
+static struct topics_ref *ref_alloc(struct topics *t, const struct topics_piece_list *m)
 {
-	size_t n = m->n_piece_segment;
+	size_t n = m->n_segment;
 	struct topics_ref *ref = must_calloc(1, sizeof(*ref) + n * sizeof(ref->segment[0]));
 	ref->topics = t;
 	ref->id = m->ref;
@@ -82,26 +82,26 @@ static struct topics_ref *ref_alloc(struct topics *t, const Ipc__ReadAnswer *m)
 	return ref;
 }
 
-int topics_ref_new(struct topics *t, const Ipc__ReadAnswer *m, struct topics_ref **ret_ref)
+int topics_ref_new(struct topics *t, const struct topics_piece_list *m, struct topics_ref **ret_ref)
 {
-	size_t n = m->n_piece_segment;
+	size_t n = m->n_segment;
 	*ret_ref = NULL;
-	if (m->n_piece_offset != n || m->n_piece_length != n || (n > 0) != (m->ref != 0))
+	if (m->n_offset != n || m->n_length != n || (n > 0) != (m->ref != 0))
 		return -EPROTO;
 	if (n == 0)
 		return 0;
 	struct topics_ref *ref = ref_alloc(t, m);
 	for (size_t i = 0; i < n; i++) {
 		struct topics_segment *s;
-		HASH_FIND(hh, t->segments, &m->piece_segment[i], sizeof(uint32_t), s);
-		if (s == NULL || m->piece_offset[i] > s->size || m->piece_length[i] > s->size - m->piece_offset[i]) {
+		HASH_FIND(hh, t->segments, &m->segment[i], sizeof(uint32_t), s);
+		if (s == NULL || m->offset[i] > s->size || m->length[i] > s->size - m->offset[i]) {
 			ref->n = i;
 			topics_ref_drop(ref);
 			return -EPROTO;
 		}
 		s->n_refs++;
 		ref->segment[i] = s;
-		ref->slice[i] = slice_of(s->base + m->piece_offset[i], m->piece_length[i]);
+		ref->slice[i] = slice_of(s->base + m->offset[i], m->length[i]);
 	}
 	*ret_ref = ref;
 	return 0;

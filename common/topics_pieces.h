@@ -42,8 +42,14 @@ int topics_segment_add(struct topics *t, uint32_t id, uint64_t size, int fd);
 void topics_segment_gone(struct topics *t, uint32_t id);
 void topics_segments_forget(struct topics *t);
 void topics_reclaim(struct topics *t, uint32_t segment);
+/* The pieces of an answer, as they stand in it. */
+struct topics_piece_list {
+	uint64_t ref;
+	size_t n_segment, n_offset, n_length;
+	const uint32_t *segment, *offset, *length;
+};
 /* -EPROTO when the answer's pieces are not what they must be. NULL when there are none. */
-int topics_ref_new(struct topics *t, const Ipc__ReadAnswer *m, struct topics_ref **ret_ref);
+int topics_ref_new(struct topics *t, const struct topics_piece_list *list, struct topics_ref **ret_ref);
 struct topics_pieces *topics_ref_pieces(struct topics_ref *ref);
 void topics_ref_drop(struct topics_ref *ref);   /* the maker's hold; NULL is fine */
 

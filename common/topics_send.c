@@ -13,28 +13,38 @@
 
 /* ----------------------------------------------------------------- payloads */
 
-static int to_inbox(struct op *op, struct topics_inbox *inbox, struct slice payload)
+static void gather(uint8_t *to, struct topics_payload payload)
+{
+	for (size_t i = 0; i < payload.n_runs; i++) {
+		if (payload.run[i].n > 0)
+			memcpy(to, payload.run[i].p, payload.run[i].n);
+		to += payload.run[i].n;
+	}
+}
+
+static int to_inbox(struct op *op, struct topics_inbox *inbox, struct topics_payload payload, size_t n)
 {
 	uint64_t offset;
-	if (inbox == NULL || topics_inbox_take(inbox, payload.n, &offset) < 0)
+	if (inbox == NULL || topics_inbox_take(inbox, n, &offset) < 0)
 		return -ENOSPC;
-	memcpy(inbox->base + offset, payload.p, payload.n);
+	gather(inbox->base + offset, payload);
 	op_drop_payload(op);
 	op->inbox = inbox;
 	op->inbox_offset = offset;
-	op->payload = slice_of(inbox->base + offset, payload.n);
+	op->payload = slice_of(inbox->base + offset, n);
 	return 0;
 }
 
-void op_keep_payload(struct op *op, struct slice payload, bool is_first)
+void op_keep_payload(struct op *op, struct topics_payload payload, size_t n, bool is_first)
 {
 	struct topics *t = op->topics;
-	if (payload.n == 0)
+	if (n == 0)
 		return;
-	if (payload.n >= IPC_INLINE_MAX && is_first && to_inbox(op, t->inbox, payload) == 0)
+	if (n >= IPC_INLINE_MAX && is_first && to_inbox(op, t->inbox, payload, n) == 0)
 		return;
-	op->heap = must_memdup(payload.p, payload.n);
-	op->payload = slice_of(op->heap, payload.n);
+	op->heap = must_calloc(1, n);
+	gather(op->heap, payload);
+	op->payload = slice_of(op->heap, n);
 }
 
 void op_drop_payload(struct op *op)
@@ -57,6 +67,12 @@ static uint8_t *put_uvarint(uint8_t *p, uint64_t v)
 	return p;
 }
 
+/* The number of the Payload in its request. */
+static int payload_number(enum ipc_type type)
+{
+	return type == IPC_APPEND ? 4 : type == IPC_CREATE ? 12 : 1;
+}
+
 /* The fields that are not in op->message: 15 deadline_ms, and the Payload. Protobuf has no order of fields. */
 static size_t encode_tail(const struct op *op, uint8_t *tail)
 {
@@ -70,7 +86,7 @@ static size_t encode_tail(const struct op *op, uint8_t *tail)
 		m.in_inbox = op->inbox != NULL;
 		if (!m.in_inbox)
 			m.inbox_offset = 0;
-		*p++ = (uint8_t)((op->row->type == IPC_APPEND ? 4 : 12) << 3 | 2);
+		*p++ = (uint8_t)(payload_number(op->row->type) << 3 | 2);
 		p = put_uvarint(p, protobuf_c_message_get_packed_size(&m.base));
 		p += protobuf_c_message_pack(&m.base, p);
 	}
@@ -88,7 +104,8 @@ static bool op_fits(struct op *op)
 		return false;
 	if (op->payload.n < IPC_INLINE_MAX || op->inbox == t->inbox)
 		return true;
-	return to_inbox(op, t->inbox, op->payload) == 0;
+	struct slice kept = op->payload;
+	return to_inbox(op, t->inbox, (struct topics_payload){ &kept, 1 }, kept.n) == 0;
 }
 
 static void op_send(struct op *op)

@@ -200,6 +200,7 @@ static void make_node(struct storaged *s)
 			.cluster_id = c->cluster_id,
 			.slots = (uint32_t)c->slots,
 			.http_address = s->child.http_address,
+			.kafka_address = s->child.kafka_address,
 		},
 		.wal_cache_size = c->wal_cache_size,
 		.block_cache_size = c->block_cache_size,

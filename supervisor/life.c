@@ -30,7 +30,7 @@ static void announce(const struct supervisor *s)
 		const struct child_listener *l = &s->listeners.item[i];
 		if (strcmp(l->protocol, "ipc") == 0)
 			continue;
-		printf("%s on http://%s\n", l->protocol, l->address);
+		printf(strcmp(l->protocol, "kafka") == 0 ? "%s on %s\n" : "%s on http://%s\n", l->protocol, l->address);
 		if (first[0] == '\0')
 			first = l->address;
 	}

@@ -86,8 +86,8 @@ static int check(const struct conf *conf, const struct wanted *w, const char *te
 	}
 	if (address_is_wildcard(a) && w->advertised != NULL && w->advertised[0] == '\0') {
 		log_error("--%s: %s is every address of this machine; say with --%s which one clients use, "
-			  "as in --%s http://%s:%u", w->option, text, w->advertise_option, w->advertise_option,
-			  "node1.example", address_port(a));
+			  "as in --%s %snode1.example:%u", w->option, text, w->advertise_option, w->advertise_option,
+			  strcmp(w->protocol, "kafka") == 0 ? "" : "http://", address_port(a));
 		return 1;
 	}
 	return 0;
@@ -224,6 +224,15 @@ static void set_http_address(struct listeners *l, const struct conf *conf)
 	}
 }
 
+static void set_kafka_address(struct listeners *l, const struct conf *conf)
+{
+	snprintf(l->kafka_address, sizeof(l->kafka_address), "%s", conf->kafka_advertise);
+	for (unsigned i = 0; i < l->n && l->kafka_address[0] == '\0'; i++) {
+		if (strcmp(l->item[i].protocol, "kafka") == 0)
+			snprintf(l->kafka_address, sizeof(l->kafka_address), "%s", l->item[i].address);
+	}
+}
+
 static bool speaks_pico(const struct conf *conf)
 {
 	return strcmp(conf->protocol, "pico") == 0;
@@ -239,29 +248,41 @@ static struct wanted admin_wanted(const struct conf *conf)
 	return (struct wanted){ "admin-listen", "admin", &conf->admin_listen, NULL, NULL };
 }
 
+static struct wanted kafka_wanted(const struct conf *conf)
+{
+	return (struct wanted){ "kafka-listen", "kafka", &conf->kafka_listen, conf->kafka_advertise, "kafka-advertise" };
+}
+
 int listeners_check(const struct conf *conf)
 {
-	const struct wanted pico = pico_wanted(conf), admin = admin_wanted(conf);
+	const struct wanted pico = pico_wanted(conf), admin = admin_wanted(conf), kafka = kafka_wanted(conf);
 	int code = speaks_pico(conf) ? check_list(conf, &pico) : 0;
 	if (code == 0 && !conf->no_admin)
 		code = check_list(conf, &admin);
+	if (code == 0 && !conf->no_kafka)
+		code = check_list(conf, &kafka);
 	return code;
 }
 
 int listeners_open(struct listeners *l, const struct conf *conf, const struct home *home)
 {
-	const struct wanted pico = pico_wanted(conf), admin = admin_wanted(conf);
+	const struct wanted pico = pico_wanted(conf), admin = admin_wanted(conf), kafka = kafka_wanted(conf);
 	memset(l, 0, sizeof(*l));
 	int code = bind_ipc(l, home, (int)conf->backlog);
 	if (code == 0 && speaks_pico(conf))
 		code = bind_list(l, conf, &pico, home->stale);
 	if (code == 0 && !conf->no_admin)
 		code = bind_list(l, conf, &admin, home->stale);
-	if (code != 0)
+	if (code == 0 && !conf->no_kafka)
+		code = bind_list(l, conf, &kafka, home->stale);
+	if (code != 0) {
 		listeners_close(l, home);
-	else
-		set_http_address(l, conf);
-	return code;
+		return code;
+	}
+	set_http_address(l, conf);
+	if (!conf->no_kafka)
+		set_kafka_address(l, conf);
+	return 0;
 }
 
 static void warn_list(const struct conf_list *list, const char *option, const char *protocol)
@@ -276,8 +297,6 @@ void listeners_warn(const struct conf *conf, const struct conf_origins *origins)
 		warn_list(&conf->listen, "listen", "Durable Streams");
 	if (!conf->no_ds)
 		warn_list(&conf->ds_listen, "ds-listen", "Durable Streams");
-	if (!conf->no_kafka)
-		warn_list(&conf->kafka_listen, "kafka-listen", "Kafka");
 	warn_list(&conf->tls_listen, "tls-listen", "TLS");
 	warn_list(&conf->ds_tls_listen, "ds-tls-listen", "TLS");
 	warn_list(&conf->kafka_tls_listen, "kafka-tls-listen", "TLS");

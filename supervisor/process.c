@@ -27,16 +27,24 @@ static void add(struct supervisor *s, enum process_kind kind, unsigned index)
 	s->process[s->n_processes++] = (struct process){ .kind = kind, .index = index, .control = -1 };
 }
 
+static void add_workers(struct supervisor *s, enum process_kind kind, uint64_t n)
+{
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+	if (n == 0)
+		n = cores < 1 ? 1 : cores > 32 ? 32 : (uint64_t)cores;
+	for (unsigned i = 0; i < n && s->n_processes < METRICS_SLOTS; i++)
+		add(s, kind, i);
+}
+
 void processes_init(struct supervisor *s)
 {
-	bool pico = strcmp(s->conf.protocol, "pico") == 0;
-	long cores = sysconf(_SC_NPROCESSORS_ONLN);
-	uint64_t n = s->conf.http_workers != 0 ? s->conf.http_workers : cores < 1 ? 1 : cores > 32 ? 32 : (uint64_t)cores;
 	add(s, PROCESS_STORAGED, 0);
 	if (!s->conf.no_admin)
 		add(s, PROCESS_WORKER_ADMIN, 0);
-	for (unsigned i = 0; pico && i < n; i++)
-		add(s, PROCESS_WORKER_HTTP, i);
+	if (strcmp(s->conf.protocol, "pico") == 0)
+		add_workers(s, PROCESS_WORKER_HTTP, s->conf.http_workers);
+	if (!s->conf.no_kafka)
+		add_workers(s, PROCESS_WORKER_KAFKA, s->conf.kafka_workers);
 }
 
 bool process_is_worker(const struct process *p)

@@ -106,6 +106,7 @@ static void write_config(const struct supervisor *s, const struct process *p, st
 	}
 	conf_write_pair(out, "child.socket", s->listeners.socket_path);
 	conf_write_pair(out, "child.http_address", s->listeners.http_address);
+	conf_write_pair(out, "child.kafka_address", s->listeners.kafka_address);
 	write_listeners(s, p, o, out);
 	conf_write(&s->conf, out);
 }

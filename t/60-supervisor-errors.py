@@ -168,6 +168,13 @@ def questions():
     for wanted, pattern, options in (
             (1, r"--listen: 'here' is no address", ["--listen=here"]),
             (1, r"--admin-listen: 192\.0\.2\.1:80 is reachable from other machines", ["--admin-listen=192.0.2.1:80"]),
+            (1, r"--kafka-listen: 0\.0\.0\.0:9092 is reachable from other machines", ["--kafka-listen=0.0.0.0:9092"]),
+            (1, r"--kafka-listen: \[::\]:9092 is reachable from other machines", ["--kafka-listen=[::]:9092"]),
+            (1, r"--kafka-listen: 192\.0\.2\.1:1 is reachable from other machines", ["--kafka-listen=192.0.2.1:1"]),
+            (1, r"say with --kafka-advertise which one clients use, as in --kafka-advertise node1\.example:9092$",
+             ["--kafka-listen=:9092", "--insecure-allow-remote"]),
+            (2, r"--kafka-advertise: 'node1' is not host:port$", ["--kafka-advertise=node1"]),
+            (2, r"--kafka-advertise: 'node1:0' is not host:port$", ["--kafka-advertise=node1:0"]),
             (1, r"--auth required: authentication is not built yet", ["--auth=required"]),
             (2, r"--storage: '-2@http://x' is none of ID@file://DIR", ["--storage=-2@http://x", "--wal=-3@file:///x"]),
             (2, r"--wal: 'x' is none of ID@file://DIR", ["--wal=x"])):

@@ -57,11 +57,12 @@ class Client:
 
 
 class Node:
-    def __init__(self, *options, directory=None, wrap=(), env=None):
+    def __init__(self, *options, directory=None, wrap=(), env=None, kafka=False):
         self.own = directory is None
         self.dir = directory or tempfile.mkdtemp(prefix="pico-t-")
         self.options, self.wrap, self.env = list(options), list(wrap), env or {}
         self.process, self.port, self.admin_port = None, None, None
+        self.kafka, self.kafka_port = kafka, None
         self.logfile = os.path.join(self.dir, "stderr.log")
         self.lines = []
         _nodes.append(self)
@@ -69,8 +70,9 @@ class Node:
     def argv(self):
         listen = f"127.0.0.1:{self.port or 0}"
         admin = f"127.0.0.1:{self.admin_port or 0}"
+        kafka = ["--kafka-listen", f"127.0.0.1:{self.kafka_port or 0}"] if self.kafka else ["--no-kafka"]
         return [*self.wrap, os.path.join(tap.build, "pico"), "serve", "--listen", listen, "--admin-listen", admin,
-                "--no-kafka", "--no-ds", "--data-dir", os.path.join(self.dir, "data"),
+                *kafka, "--no-ds", "--data-dir", os.path.join(self.dir, "data"),
                 "--meta-url", f"sqlite:{self.dir}/data/meta.db", f"--storage=-2@file://{self.dir}/data/objects",
                 *self.options]
 
@@ -91,6 +93,8 @@ class Node:
                 self.port = int(m[1])
             if m := re.match(r"admin on http://.*:(\d+)", line):
                 self.admin_port = int(m[1])
+            if m := re.match(r"kafka on .*:(\d+)", line):
+                self.kafka_port = int(m[1])
 
     def start(self, seconds=60):
         self.spawn()

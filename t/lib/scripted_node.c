@@ -60,9 +60,8 @@ static const Ipc__TopicRef *topic_of(const struct call *c)
 	}
 }
 
-static void answer_read(struct node *n, struct call *c)
+static void give_pieces(struct node *n, struct call *c)
 {
-	Ipc__ReadAnswer a = IPC__READ_ANSWER__INIT;
 	c->n_pieces = n->n_pieces;
 	c->pieces = n->n_pieces > 0 ? must_calloc(n->n_pieces, sizeof(struct piece)) : NULL;
 	for (size_t i = 0; i < n->n_pieces; i++) {
@@ -70,7 +69,24 @@ static void answer_read(struct node *n, struct call *c)
 					       .offset = n->piece_offset[i], .length = n->piece_length[i] };
 		pin_take(&n->pin);
 	}
+}
+
+static void answer_read(struct node *n, struct call *c)
+{
+	Ipc__ReadAnswer a = IPC__READ_ANSWER__INIT;
+	give_pieces(n, c);
 	a.confirm = n->next_offset;
+	c->on_answer(c, NULL, &a.base);
+}
+
+static void answer_fetch(struct node *n, struct call *c)
+{
+	Ipc__FetchAnswer a = IPC__FETCH_ANSWER__INIT;
+	Ipc__FetchAnswer__Part part = IPC__FETCH_ANSWER__PART__INIT, *list = &part;
+	give_pieces(n, c);
+	part.n_pieces = (uint32_t)n->n_pieces;
+	a.n_part = 1;
+	a.part = &list;
 	c->on_answer(c, NULL, &a.base);
 }
 
@@ -130,6 +146,7 @@ static void answer(struct node *n, struct call *c)
 {
 	switch (c->row->type) {
 	case IPC_READ: answer_read(n, c); break;
+	case IPC_FETCH: answer_fetch(n, c); break;
 	case IPC_APPEND: answer_append(n, c); break;
 	case IPC_RESUME: answer_resume(n, c); break;
 	case IPC_GET: answer_get(c); break;

@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Everything happens in conn_run(): take frames apart, start what may start, send, again while there is progress.
+ * Callbacks only note what they saw and have it run at the end of the loop turn, so answers that become ready
+ * together leave in one write.
+ *
+ * A frame's length is judged before memory is taken, and its memory grows with what has come of it.
+ */
+#include "worker-kafka/conn.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "common/metrics.h"
+#include "common/must.h"
+#include "worker-kafka/request.h"
+
+#define CONN_MAGIC 0x4b434f4eu
+#define READ_MAX 65536
+#define FRAME_READ_MAX (1u << 20)       /* of one frame at once, straight into it */
+#define READS_A_TURN 4                  /* then others have their turn */
+#define RUNS_MAX 64
+
+struct conn {
+	unsigned magic;
+	struct server *server;
+	struct conn *prev, *next;       /* of the server's list */
+	int fd;
+	uint8_t address[16];
+	uv_poll_t poll;
+	struct env_timer timer;
+	struct env_task task;           /* conn_run() at the end of the turn */
+	int events;                     /* asked of poll */
+	bool handle_open;
+
+	struct buf in;                  /* read, not taken apart */
+	struct request *reading;        /* its frame is not whole; not in the queue */
+	struct request *first, **last;  /* the queue, in order of arrival */
+	unsigned n_requests;
+	size_t queued;                  /* bytes of frames and answers in the queue */
+	size_t reported;                /* what KAFKA_BUFFERED_BYTES counts of this connection */
+
+	uint64_t since_ms;              /* the last thing that came, or the last answer that left */
+	uint64_t sent_ms;               /* the socket took something, or began to have something to take */
+	bool sending;
+	bool no_input;                  /* no more requests are taken */
+	bool readable;                  /* poll said so */
+	bool dead;
+};
+
+static void conn_run(void *arg);
+
+/* ------------------------------------------------------------------ life */
+
+static void conn_release(struct conn *c)
+{
+	if (c->handle_open || c->task.queued)
+		return;
+	c->magic = 0;
+	free(c);
+}
+
+static void on_handle_closed(uv_handle_t *h)
+{
+	struct conn *c = h->data;
+	must(c->magic == CONN_MAGIC);
+	c->handle_open = false;
+	conn_release(c);
+}
+
+static void conn_report(struct conn *c)
+{
+	size_t now = c->dead ? 0 : c->queued;
+	if (now != c->reported)
+		metric_add(METRIC_KAFKA_BUFFERED_BYTES, (int64_t)now - (int64_t)c->reported);
+	c->reported = now;
+}
+
+static void conn_drop_queue(struct conn *c)
+{
+	while (c->first != NULL) {
+		struct request *r = c->first;
+		c->first = r->next;
+		request_free(r);
+	}
+	c->last = &c->first;
+	if (c->reading != NULL)
+		request_free(c->reading);
+	c->reading = NULL;
+}
+
+void conn_close(struct conn *c)
+{
+	if (c->dead)
+		return;
+	c->dead = true;
+	conn_drop_queue(c);
+	conn_report(c);
+	buf_done(&c->in);
+	env_timer_stop(c->server->env, &c->timer);
+	uv_poll_stop(&c->poll);
+	close(c->fd);
+	if (c->prev != NULL)
+		c->prev->next = c->next;
+	else
+		c->server->conns = c->next;
+	if (c->next != NULL)
+		c->next->prev = c->prev;
+	uv_close((uv_handle_t *)&c->poll, on_handle_closed);
+	server_conn_gone(c->server, c->address);
+}
+
+struct conn *conn_next(const struct conn *c)
+{
+	return c->next;
+}
+
+/* ------------------------------------------------------------------ time */
+
+static uint64_t conn_now(const struct conn *c)
+{
+	return env_now_ms(c->server->env);
+}
+
+/* Until when what it waits for must have come. 0: it waits for us. */
+static uint64_t conn_deadline(const struct conn *c)
+{
+	const struct conf *conf = c->server->conf;
+	if (c->sending)
+		return c->sent_ms + conf->stall_timeout_ms;
+	if (c->server->full || c->first != NULL)
+		return 0;
+	if (c->reading != NULL || buf_len(&c->in) > 0)
+		return c->since_ms + conf->body_timeout_ms;
+	return c->since_ms + conf->idle_timeout_ms;
+}
+
+static void conn_rearm(struct conn *c)
+{
+	uint64_t at = conn_deadline(c);
+	if (at != 0 && (c->timer.at_ms == 0 || c->timer.at_ms > at)) /* an early firing looks again */
+		env_timer_start(c->server->env, &c->timer, at);
+}
+
+static void on_timer(void *arg)
+{
+	struct conn *c = arg;
+	must(c->magic == CONN_MAGIC && !c->dead);
+	uint64_t at = conn_deadline(c);
+	if (at != 0 && at <= conn_now(c))
+		conn_close(c);
+	else
+		conn_rearm(c);
+}
+
+/* ------------------------------------------------------------------ input */
+
+static bool conn_has_room(const struct conn *c)
+{
+	if (c->no_input || c->server->full)
+		return false;
+	if (c->reading != NULL)
+		return true;
+	return c->n_requests < c->server->conf->max_inflight && c->queued < c->server->conf->conn_buffer_size;
+}
+
+static void conn_push(struct conn *c, struct request *r)
+{
+	*c->last = r;
+	c->last = &r->next;
+	c->n_requests++;
+	c->queued += r->frame_size;
+}
+
+/* Moves what has come of the frame into it. */
+static void conn_feed(struct conn *c)
+{
+	struct request *r = c->reading;
+	size_t need = r->frame_size - buf_len(&r->frame), n = buf_len(&c->in);
+	if (n > need)
+		n = need;
+	buf_put(&r->frame, buf_head(&c->in), n);
+	buf_consume(&c->in, n);
+	if (n < need)
+		return;
+	c->reading = NULL;
+	conn_push(c, r);
+}
+
+/* Takes apart what has been read. True when a frame is whole now. */
+static bool conn_parse(struct conn *c)
+{
+	unsigned before = c->n_requests;
+	while (conn_has_room(c)) {
+		if (c->reading == NULL) {
+			const char *why = NULL;
+			int64_t size = kafka_frame_size(buf_slice(&c->in), (uint32_t)c->server->conf->max_request_size, &why);
+			if (size < 0) {
+				log_warn("this is no Kafka request, closing the connection reason=%s", why);
+				conn_close(c);
+				return false;
+			}
+			if (size == 0)
+				break;
+			buf_consume(&c->in, KAFKA_FRAME_LENGTH);
+			c->reading = request_new(c, c->server, (uint32_t)size - KAFKA_FRAME_LENGTH);
+		}
+		conn_feed(c);
+		if (c->reading != NULL)
+			break;
+	}
+	return c->n_requests != before;
+}
+
+/* What came before the end is done and answered; nobody waits for news any more. */
+static void conn_end_of_input(struct conn *c)
+{
+	c->no_input = true;
+	if (c->reading != NULL)
+		request_free(c->reading);
+	c->reading = NULL;
+	buf_reset(&c->in, 0);
+	for (struct request *r = c->first; r != NULL; r = r->next)
+		if (r->started && !r->done && r->handler->on_drain != NULL)
+			r->handler->on_drain(r);
+}
+
+static ssize_t conn_recv(struct conn *c, bool *ret_full)
+{
+	struct buf *to = &c->in;
+	size_t room = READ_MAX;
+	if (c->reading != NULL) {
+		size_t need = c->reading->frame_size - buf_len(&c->reading->frame);
+		to = &c->reading->frame;
+		room = need < FRAME_READ_MAX ? need : FRAME_READ_MAX;
+	}
+	uint8_t *p = buf_reserve(to, room);
+	if (p == NULL) {
+		errno = ENOMEM;
+		return -1;
+	}
+	ssize_t n = recv(c->fd, p, room, 0);
+	if (n > 0)
+		buf_commit(to, (size_t)n);
+	*ret_full = n == (ssize_t)room;
+	return n;
+}
+
+/* Reads once. True when bytes came. */
+static bool conn_read(struct conn *c)
+{
+	ssize_t n = conn_recv(c, &c->readable);
+	if (n > 0) {
+		metric_add(METRIC_KAFKA_BYTES_IN, n);
+		c->since_ms = conn_now(c);
+		return true;
+	}
+	if (n == 0)
+		conn_end_of_input(c);
+	else if (errno != EAGAIN && errno != EINTR)
+		conn_close(c);
+	return false;
+}
+
+/* ------------------------------------------------------------------ start */
+
+static bool conn_start_ready(struct conn *c)
+{
+	bool progress = false;
+	for (struct request *r = c->first; r != NULL; r = r->next) {
+		if (!r->started) {
+			request_start(r);
+			progress = true;
+			if (c->no_input && !r->done && r->handler->on_drain != NULL)
+				r->handler->on_drain(r);
+		}
+		if (r->holds || r->close)
+			break;
+	}
+	return progress;
+}
+
+/* ------------------------------------------------------------------ output */
+
+static void conn_pop(struct conn *c)
+{
+	struct request *r = c->first;
+	c->first = r->next;
+	if (c->first == NULL)
+		c->last = &c->first;
+	c->n_requests--;
+	c->since_ms = conn_now(c);
+	request_free(r);
+}
+
+/* Ends what is over at the head of the queue. True when there was something. */
+static bool conn_pop_done(struct conn *c)
+{
+	bool progress = false;
+	while (c->first != NULL && c->first->done) {
+		if (c->first->close) {
+			conn_close(c);
+			return false;
+		}
+		if (c->first->sent < c->first->size)
+			break;
+		conn_pop(c);
+		progress = true;
+	}
+	return progress;
+}
+
+static size_t conn_gather(const struct conn *c, struct iovec iov[static RUNS_MAX])
+{
+	struct slice slices[RUNS_MAX];
+	size_t n = 0;
+	for (const struct request *r = c->first; r != NULL && r->done && !r->close && n < RUNS_MAX; r = r->next)
+		n += request_iov(r, slices + n, RUNS_MAX - n);
+	for (size_t i = 0; i < n; i++)
+		iov[i] = (struct iovec){ (void *)(uintptr_t)slices[i].p, slices[i].n };
+	return n;
+}
+
+static void conn_count_sent(struct conn *c, size_t n)
+{
+	for (struct request *r = c->first; n > 0; r = r->next) {
+		size_t took = r->size - r->sent < n ? r->size - r->sent : n;
+		r->sent += took;
+		n -= took;
+	}
+}
+
+/* Sends what stands at the head of the queue. True when the socket took something. */
+static bool conn_write(struct conn *c)
+{
+	struct iovec iov[RUNS_MAX];
+	struct msghdr msg = { .msg_iov = iov };
+	msg.msg_iovlen = conn_gather(c, iov);
+	if (msg.msg_iovlen == 0) {
+		c->sending = false;
+		return false;
+	}
+	if (!c->sending)
+		c->sent_ms = conn_now(c);
+	c->sending = true;
+	ssize_t n = sendmsg(c->fd, &msg, MSG_NOSIGNAL);
+	if (n < 0) {
+		if (errno != EAGAIN && errno != EINTR)
+			conn_close(c);
+		return false;
+	}
+	metric_add(METRIC_KAFKA_BYTES_OUT, n);
+	c->sent_ms = conn_now(c);
+	conn_count_sent(c, (size_t)n);
+	return true;
+}
+
+/* ------------------------------------------------------------------ the turn */
+
+static void conn_count_queue(struct conn *c)
+{
+	c->queued = 0;
+	for (struct request *r = c->first; r != NULL; r = r->next)
+		c->queued += (r->lodged ? 0 : buf_len(&r->frame)) + buf_len(&r->out);
+}
+
+static bool conn_turn(struct conn *c)
+{
+	bool progress = conn_parse(c);
+	if (c->dead)
+		return false;
+	progress |= conn_start_ready(c);
+	progress |= conn_pop_done(c);
+	if (c->dead)
+		return false;
+	progress |= conn_write(c);
+	if (c->dead)
+		return false;
+	progress |= conn_pop_done(c);
+	if (!c->dead && progress)
+		conn_count_queue(c);
+	return progress && !c->dead;
+}
+
+static void conn_poll(struct conn *c);
+
+static void conn_run(void *arg)
+{
+	struct conn *c = arg;
+	must(c->magic == CONN_MAGIC);
+	if (c->dead) {
+		conn_release(c);
+		return;
+	}
+	c->server->full = topics_is_full(c->server->topics);
+	for (int reads = 0;;) {
+		if (conn_turn(c))
+			continue;
+		if (c->dead)
+			return;
+		if (!c->readable || !conn_has_room(c) || reads++ == READS_A_TURN || !conn_read(c))
+			break;
+	}
+	if (c->dead)
+		return;
+	if (c->no_input && c->first == NULL) {
+		conn_close(c);
+		return;
+	}
+	if (buf_len(&c->in) == 0)
+		buf_reset(&c->in, 0);
+	conn_report(c);
+	conn_poll(c);
+	conn_rearm(c);
+}
+
+void conn_wake(struct conn *c)
+{
+	if (!c->dead && !c->task.queued)
+		env_defer(c->server->env, &c->task);
+}
+
+void conn_kick(struct conn *c)
+{
+	c->since_ms = conn_now(c);
+	conn_wake(c);
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+	struct conn *c = poll->data;
+	must(c->magic == CONN_MAGIC && !c->dead);
+	if (status < 0) {
+		conn_close(c);
+		return;
+	}
+	if (events & UV_READABLE)
+		c->readable = true;
+	conn_run(c);
+}
+
+static void conn_poll(struct conn *c)
+{
+	int events = conn_has_room(c) ? UV_READABLE : 0;
+	if (c->sending)
+		events |= UV_WRITABLE;
+	if (events == c->events)
+		return;
+	c->events = events;
+	if (events == 0)
+		uv_poll_stop(&c->poll);
+	else
+		uv_poll_start(&c->poll, events, on_poll);
+}
+
+void conn_drain(struct conn *c)
+{
+	if (c->dead)
+		return;
+	c->readable = true; /* what has come already is served */
+	conn_run(c);
+	if (c->dead)
+		return;
+	conn_end_of_input(c);
+	conn_run(c);
+}
+
+void conn_new(struct server *s, int fd, const uint8_t address[16])
+{
+	struct conn *c = must_calloc(1, sizeof(*c));
+	*c = (struct conn){ .magic = CONN_MAGIC, .server = s, .fd = fd, .last = &c->first, .readable = true };
+	memcpy(c->address, address, sizeof(c->address));
+	buf_init(&c->in, 2 * READ_MAX);
+	c->task = (struct env_task){ .run = conn_run, .arg = c };
+	c->timer = (struct env_timer){ .on_fire = on_timer, .arg = c };
+	c->since_ms = c->sent_ms = conn_now(c);
+	must(uv_poll_init(s->loop, &c->poll, fd) == 0);
+	c->poll.data = c;
+	c->handle_open = true;
+	c->next = s->conns;
+	if (c->next != NULL)
+		c->next->prev = c;
+	s->conns = c;
+	conn_run(c);
+}

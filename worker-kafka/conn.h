@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One Kafka connection: frames in order, answers in the order of their requests.
+ *
+ * Requests are started in the order they came and run side by side; one that `holds` (a produce that looks its
+ * topics up) keeps later ones back. Bounds: max-inflight requests, conn-buffer-size of waiting frames and answers,
+ * and the one frame that is being read; beyond either the socket is not read.
+ */
+#ifndef WORKER_KAFKA_CONN_H
+#define WORKER_KAFKA_CONN_H
+
+#include "worker-kafka/server.h"
+
+struct conn;
+
+/* Takes the socket (non-blocking). */
+void conn_new(struct server *s, int fd, const uint8_t address[16]);
+struct conn *conn_next(const struct conn *c);
+/* Something changed: reads on, starts what waits, sends; at the end of the loop's turn. */
+void conn_wake(struct conn *c);
+/* Room again: the time not spent reading was ours. */
+void conn_kick(struct conn *c);
+/* Answers what is parked; the connection ends behind its last answer, at once when there is none. */
+void conn_drain(struct conn *c);
+/* Cuts it now. */
+void conn_close(struct conn *c);
+
+#endif

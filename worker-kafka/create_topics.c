@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * CreateTopics: each topic has an error of its own. Replication is the object store's, so any factor is taken;
+ * assignments name the owner of each partition, its first broker.
+ */
+#include "worker-kafka/api.h"
+
+#include "common/topic_name.h"
+
+#define CREATES_MAX 256
+#define CONTENT_TYPE "application/octet-stream"
+
+struct create {
+	struct kmsg_create_topics_response *response;
+	uint32_t *asked;                /* topics without a fault */
+	uint32_t n_asked, next, n_now;
+	uint64_t deadline_ms;
+};
+
+static void topic_fail(struct kmsg_create_topics_response_topic *to, enum kafka_error error, const char *text)
+{
+	to->error_code = (int16_t)error;
+	to->error_message = text != NULL ? slice_str(text) : slice_of(NULL, 0);
+}
+
+/* ------------------------------------------------------------------ checks */
+
+static bool assignments_are_good(const struct kmsg_create_topics_request_topic *t)
+{
+	for (uint32_t i = 0; i < t->n_assignments; i++) {
+		uint32_t at = 0;
+		while (at < t->n_assignments && t->assignments[at].partition_index != (int32_t)i)
+			at++;
+		if (at == t->n_assignments || t->assignments[i].n_broker_ids == 0)
+			return false;
+	}
+	return true;
+}
+
+static bool is_named_twice(const struct kmsg_create_topics_request *q, uint32_t i)
+{
+	for (uint32_t k = 0; k < q->n_topics; k++)
+		if (k != i && slice_eq(q->topics[k].name, q->topics[i].name))
+			return true;
+	return false;
+}
+
+static uint32_t n_partitions(const struct request *r, const struct kmsg_create_topics_request_topic *t)
+{
+	if (t->n_assignments > 0)
+		return t->n_assignments;
+	return t->num_partitions == -1 ? (uint32_t)r->server->conf->num_partitions : (uint32_t)t->num_partitions;
+}
+
+static bool check(struct request *r, uint32_t i, struct kmsg_create_topics_response_topic *to)
+{
+	const struct kmsg_create_topics_request *q = r->message;
+	const struct kmsg_create_topics_request_topic *t = &q->topics[i];
+	if (!topic_alias_is_legal(t->name))
+		topic_fail(to, KAFKA_INVALID_TOPIC_EXCEPTION, "a topic name is 1 to 249 of A-Z a-z 0-9 . _ -");
+	else if (is_named_twice(q, i))
+		topic_fail(to, KAFKA_INVALID_REQUEST, "the topic is named twice");
+	else if (t->n_assignments > 0 && (t->num_partitions != -1 || t->replication_factor != -1))
+		topic_fail(to, KAFKA_INVALID_REQUEST, "assignments exclude a number of partitions and a replication factor");
+	else if (t->n_assignments == 0 && (t->num_partitions < -1 || t->num_partitions == 0 ||
+					   n_partitions(r, t) > r->server->conf->max_partitions))
+		topic_fail(to, KAFKA_INVALID_PARTITIONS, "the number of partitions is out of range");
+	else if (t->n_assignments == 0 && (t->replication_factor < -1 || t->replication_factor == 0))
+		topic_fail(to, KAFKA_INVALID_REPLICATION_FACTOR, "the replication factor is -1 or above 0");
+	else if (!assignments_are_good(t))
+		topic_fail(to, KAFKA_INVALID_REPLICA_ASSIGNMENT, "each partition from 0 up is assigned to a broker once");
+	return to->error_code == KAFKA_NONE;
+}
+
+/* ------------------------------------------------------------------ create */
+
+static void create_next(struct request *r);
+
+static void fill_made(struct request *r, const Ipc__Topic *topic, struct kmsg_create_topics_response_topic *to)
+{
+	topic_cache_put(r->server->cache, topic);
+	if (topic->topic_id.len == sizeof(to->topic_id.bytes))
+		memcpy(to->topic_id.bytes, topic->topic_id.data, sizeof(to->topic_id.bytes));
+	to->num_partitions = (int32_t)topic->n_partitions;
+	to->replication_factor = 1;
+}
+
+/* Kafka's word for a config that cannot be is its own. */
+static enum kafka_error create_error(const struct kmsg_create_topics_request_topic *t, enum pico_error_kind kind)
+{
+	return kind == PICO_BAD_REQUEST && t->n_configs > 0 ? KAFKA_INVALID_CONFIG : error_of(kind, ERROR_OF_TOPICS);
+}
+
+static void take_answer(struct request *r, uint32_t i, const struct pico_error *e, const Ipc__CreateManyAnswer__One *one)
+{
+	const struct kmsg_create_topics_request *q = r->message;
+	struct create *d = r->state;
+	struct kmsg_create_topics_response_topic *to = &d->response->topics[i];
+	if (one != NULL && one->ok != NULL && one->ok->topic != NULL) {
+		if (one->ok->created)
+			fill_made(r, one->ok->topic, to);
+		else
+			topic_fail(to, KAFKA_TOPIC_ALREADY_EXISTS, "the topic exists");
+		return;
+	}
+	enum pico_error_kind kind = e->kind != PICO_OK ? e->kind
+		: one != NULL && one->error != NULL ? (enum pico_error_kind)one->error->kind : PICO_DURABILITY;
+	const char *text = one != NULL && one->error != NULL ? one->error->message : e->message;
+	to->error_code = (int16_t)create_error(&q->topics[i], kind);
+	to->error_message = region_copy(&r->region, slice_str(text));
+	if (kind == PICO_THROTTLED)
+		d->response->throttle_time_ms = THROTTLE_MS;
+}
+
+static void on_made(struct request *r, const struct pico_error *e, const ProtobufCMessage *m, struct topics_pieces *pieces)
+{
+	struct create *d = r->state;
+	const Ipc__CreateManyAnswer *a = (const Ipc__CreateManyAnswer *)m;
+	for (uint32_t i = 0; i < d->n_now; i++)
+		take_answer(r, d->asked[d->next + i], e, a != NULL && i < a->n_one ? a->one[i] : NULL);
+	d->next += d->n_now;
+	create_next(r);
+}
+
+static bool fill_owners(struct request *r, const struct kmsg_create_topics_request_topic *t, Ipc__CreateRequest *m)
+{
+	if (t->n_assignments == 0)
+		return true;
+	m->n_owners = t->n_assignments;
+	m->owners = REQUEST_NEW(r, uint32_t, t->n_assignments);
+	for (uint32_t i = 0; m->owners != NULL && i < t->n_assignments; i++)
+		m->owners[t->assignments[i].partition_index] = (uint32_t)t->assignments[i].broker_ids[0];
+	return m->owners != NULL;
+}
+
+static bool fill_configs(struct request *r, const struct kmsg_create_topics_request_topic *t, Ipc__CreateRequest *m)
+{
+	Ipc__ConfigEntry *entry = REQUEST_NEW(r, Ipc__ConfigEntry, t->n_configs);
+	m->config = REQUEST_NEW(r, Ipc__ConfigEntry *, t->n_configs);
+	if (entry == NULL || m->config == NULL)
+		return false;
+	for (uint32_t i = 0; i < t->n_configs; i++) {
+		if (t->configs[i].value.p == NULL)
+			continue;
+		Ipc__ConfigEntry *c = m->config[m->n_config] = &entry[m->n_config];
+		m->n_config++;
+		ipc__config_entry__init(c);
+		c->name = request_string(r, t->configs[i].name);
+		c->value = request_string(r, t->configs[i].value);
+		if (c->name == NULL || c->value == NULL)
+			return false;
+	}
+	return true;
+}
+
+static bool fill_create(struct request *r, const struct kmsg_create_topics_request_topic *t, Ipc__CreateRequest *m)
+{
+	bool reserved;
+	ipc__create_request__init(m);
+	m->name = (char *)(uintptr_t)topic_path_of(r, t->name, &reserved);
+	m->kafka_topic = request_string(r, t->name);
+	m->has_kafka_topic = true;
+	m->content_type = (char *)(uintptr_t)CONTENT_TYPE;
+	m->partitions = n_partitions(r, t);
+	m->reserved_allowed = reserved;
+	return m->name != NULL && m->kafka_topic != NULL && fill_owners(r, t, m) && fill_configs(r, t, m);
+}
+
+static void create_next(struct request *r)
+{
+	const struct kmsg_create_topics_request *q = r->message;
+	struct create *d = r->state;
+	uint32_t n = d->n_asked - d->next < CREATES_MAX ? d->n_asked - d->next : CREATES_MAX;
+	if (n == 0) {
+		request_answer(r, d->response);
+		return;
+	}
+	Ipc__CreateManyRequest m = IPC__CREATE_MANY_REQUEST__INIT;
+	Ipc__CreateRequest *create = REQUEST_NEW(r, Ipc__CreateRequest, n), **list = REQUEST_NEW(r, Ipc__CreateRequest *, n);
+	bool good = create != NULL && list != NULL;
+	for (uint32_t i = 0; i < n && good; i++) {
+		list[i] = &create[i];
+		good = fill_create(r, &q->topics[d->asked[d->next + i]], &create[i]);
+	}
+	if (!good) {
+		request_close(r, "memory");
+		return;
+	}
+	d->n_now = n;
+	m.n_create = n;
+	m.create = list;
+	request_call(r, IPC_CREATE_MANY, &m.base, NO_PAYLOAD, d->deadline_ms, on_made);
+}
+
+/* ------------------------------------------------------------------ only validated */
+
+struct validate {
+	struct create *create;
+	struct topic_want *want;
+};
+
+static void validated(struct request *r)
+{
+	struct validate *v = r->state;
+	const struct kmsg_create_topics_request *q = r->message;
+	for (uint32_t i = 0; i < v->create->n_asked; i++) {
+		uint32_t at = v->create->asked[i];
+		struct kmsg_create_topics_response_topic *to = &v->create->response->topics[at];
+		if (v->want[i].info != NULL) {
+			topic_fail(to, KAFKA_TOPIC_ALREADY_EXISTS, "the topic exists");
+		} else if (v->want[i].kind != PICO_NOT_FOUND) {
+			topic_fail(to, error_of(v->want[i].kind, ERROR_OF_TOPICS), NULL);
+		} else {
+			to->num_partitions = (int32_t)n_partitions(r, &q->topics[at]);
+			to->replication_factor = 1;
+		}
+	}
+	request_answer(r, v->create->response);
+}
+
+static void validate(struct request *r)
+{
+	const struct kmsg_create_topics_request *q = r->message;
+	struct create *d = r->state;
+	struct validate *v = REQUEST_NEW(r, struct validate, 1);
+	if (v != NULL)
+		v->want = REQUEST_NEW(r, struct topic_want, d->n_asked);
+	if (v == NULL || v->want == NULL) {
+		request_close(r, "memory");
+		return;
+	}
+	v->create = d;
+	for (uint32_t i = 0; i < d->n_asked; i++)
+		v->want[i].name = q->topics[d->asked[i]].name;
+	r->state = v;
+	topic_cache_resolve(r, v->want, d->n_asked, validated);
+}
+
+/* ------------------------------------------------------------------ begin */
+
+void create_topics_handle(struct request *r)
+{
+	const struct kmsg_create_topics_request *q = r->message;
+	struct create *d = r->state = REQUEST_NEW(r, struct create, 1);
+	struct kmsg_create_topics_response_topic *topics = KMSG_NEW(&r->region, create_topics_response_topic, q->n_topics);
+	if (d != NULL) {
+		d->response = KMSG_NEW(&r->region, create_topics_response, 1);
+		d->asked = REQUEST_NEW(r, uint32_t, q->n_topics);
+	}
+	if (d == NULL || topics == NULL || d->response == NULL || d->asked == NULL) {
+		request_close(r, "memory");
+		return;
+	}
+	d->response->topics = topics;
+	d->response->n_topics = q->n_topics;
+	d->deadline_ms = request_deadline(r, q->timeout_ms);
+	for (uint32_t i = 0; i < q->n_topics; i++) {
+		topics[i].name = q->topics[i].name;
+		if (check(r, i, &topics[i]))
+			d->asked[d->n_asked++] = i;
+	}
+	if (q->validate_only)
+		validate(r);
+	else
+		create_next(r);
+}

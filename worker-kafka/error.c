@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The one function from an error kind to Kafka's codes, and the table of what is served.
+ */
+#include "worker-kafka/api.h"
+
+#include <stdlib.h>
+
+#include "common/topic_name.h"
+
+enum kafka_error error_of(enum pico_error_kind kind, enum error_context context)
+{
+	bool of_topics = context == ERROR_OF_TOPICS;
+	switch (kind) {
+	case PICO_OK: return KAFKA_NONE;
+	case PICO_NOT_FOUND:
+	case PICO_GONE: return context == ERROR_OF_RECORDS_BY_ID ? KAFKA_UNKNOWN_TOPIC_ID : KAFKA_UNKNOWN_TOPIC_OR_PARTITION;
+	case PICO_BAD_REQUEST:
+	case PICO_PARTITION_REQUIRED: return KAFKA_INVALID_REQUEST;
+	case PICO_CONFLICT: return KAFKA_TOPIC_ALREADY_EXISTS;
+	case PICO_CLOSED: return KAFKA_POLICY_VIOLATION;
+	case PICO_FENCED: return KAFKA_INVALID_PRODUCER_EPOCH;
+	case PICO_SEQUENCE_GAP: return KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER;
+	case PICO_CORRUPT_BATCH: return KAFKA_CORRUPT_MESSAGE;
+	case PICO_TOO_LARGE: return KAFKA_MESSAGE_TOO_LARGE;
+	case PICO_SCHEMA_VIOLATION: return KAFKA_INVALID_RECORD;
+	case PICO_OUT_OF_RANGE: return KAFKA_OFFSET_OUT_OF_RANGE;
+	case PICO_NOT_OWNER:
+	case PICO_STALE_TOPIC: return KAFKA_NOT_LEADER_OR_FOLLOWER;
+	case PICO_UNAVAILABLE:
+	case PICO_THROTTLED:
+	case PICO_CANCELLED: return of_topics ? KAFKA_REQUEST_TIMED_OUT : KAFKA_KAFKA_STORAGE_ERROR;
+	case PICO_DURABILITY: return KAFKA_REQUEST_TIMED_OUT;
+	case PICO_MATCH_FAILED: break;
+	}
+	return KAFKA_UNKNOWN_SERVER_ERROR;
+}
+
+/* ------------------------------------------------------------------ what is served */
+
+static const struct handler handlers[] = {
+	{ 0, produce_handle, NULL },
+	{ 1, fetch_handle, fetch_drain },
+	{ 2, list_offsets_handle, NULL },
+	{ 3, metadata_handle, NULL },
+	{ 10, find_coordinator_handle, NULL },
+	{ 18, api_versions_handle, NULL },
+	{ 19, create_topics_handle, NULL },
+	{ 20, delete_topics_handle, NULL },
+	{ 22, init_producer_id_handle, NULL },
+};
+
+const struct handler *handler_find(int16_t key)
+{
+	for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++)
+		if (handlers[i].key == key)
+			return &handlers[i];
+	return NULL;
+}
+
+bool handler_is_served(int16_t key)
+{
+	return handler_find(key) != NULL;
+}
+
+/* ------------------------------------------------------------------ strings */
+
+char *request_string(struct request *r, struct slice s)
+{
+	char *p = region_alloc(&r->region, s.n + 1);
+	if (p == NULL)
+		return NULL;
+	if (s.n > 0)
+		memcpy(p, s.p, s.n);
+	p[s.n] = '\0';
+	return p;
+}
+
+/* Names that other protocols keep to themselves stand below /_kafka. */
+const char *topic_path_of(struct request *r, struct slice name, bool *ret_reserved)
+{
+	struct slice path = region_printf(&r->region, "/%.*s", (int)name.n, (const char *)name.p);
+	*ret_reserved = path.p != NULL && topic_path_is_reserved(path);
+	if (*ret_reserved)
+		path = region_printf(&r->region, "/_kafka/%.*s", (int)name.n, (const char *)name.p);
+	return path.p != NULL ? request_string(r, path) : NULL;
+}
+
+bool uuid_is_zero(const struct kmsg_uuid *id)
+{
+	static const struct kmsg_uuid zero;
+	return memcmp(id, &zero, sizeof(zero)) == 0;
+}

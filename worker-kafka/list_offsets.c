@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ListOffsets: ends of partitions, and where a time is. storaged names the batch, which is read and decoded here, one
+ * partition after the other: the first offset whose timestamp is at or after the time, whatever their order.
+ */
+#include "worker-kafka/api.h"
+
+enum what { WHAT_LATEST = -1, WHAT_EARLIEST = -2, WHAT_MAX_TIMESTAMP = -3, WHAT_EARLIEST_LOCAL = -4 };
+
+struct part {
+	struct kmsg_list_offsets_response_partition *out;
+	const struct kmsg_list_offsets_request_partition *in;
+	struct topic_want *want;
+	bool looking;                   /* into the batch at out->offset */
+};
+
+struct list {
+	struct kmsg_list_offsets_response *response;
+	struct topic_want *want;
+	struct part *parts;
+	size_t n_parts;
+	size_t *asked;
+	size_t n_asked;
+	size_t at;                      /* the part that is looked into */
+};
+
+/* ------------------------------------------------------------------ inside a batch */
+
+static void look_next(struct request *r);
+
+/* The record asked for; without one nothing is found. */
+static void find_record(struct request *r, struct part *p, const struct topics_pieces *pieces)
+{
+	struct record_decoder *decoder = &r->server->decoder;
+	struct batch_cursor cursor;
+	struct record_batch b;
+	struct record record;
+	struct slice bytes;
+	int64_t wanted = p->in->timestamp;
+	p->out->offset = p->out->timestamp = -1;
+	batch_cursor_init(&cursor, pieces);
+	if (batch_cursor_next(&cursor, &bytes) == 1 && record_batch_read(bytes, &b) == 0 &&
+	    record_decoder_open(decoder, &b) == 0) {
+		if (wanted == WHAT_MAX_TIMESTAMP)
+			wanted = b.max_timestamp;
+		while (record_decoder_next(decoder, &record) == 1) {
+			if (record.timestamp_ms < wanted)
+				continue;
+			p->out->offset = (int64_t)record.offset;
+			p->out->timestamp = record.timestamp_ms;
+			break;
+		}
+	}
+	batch_cursor_done(&cursor);
+}
+
+static void on_batch(struct request *r, const struct pico_error *e, const ProtobufCMessage *m, struct topics_pieces *pieces)
+{
+	struct list *d = r->state;
+	struct part *p = &d->parts[d->at++];
+	if (e->kind != PICO_OK || pieces == NULL) {
+		p->out->offset = -1;
+		p->out->error_code = (int16_t)(e->kind != PICO_OK ? error_of(e->kind, ERROR_OF_RECORDS) : KAFKA_NONE);
+	} else {
+		find_record(r, p, pieces);
+	}
+	topics_pieces_release(pieces);
+	look_next(r);
+}
+
+static void look_next(struct request *r)
+{
+	struct list *d = r->state;
+	while (d->at < d->n_parts && !d->parts[d->at].looking)
+		d->at++;
+	if (d->at == d->n_parts) {
+		request_answer(r, d->response);
+		return;
+	}
+	const struct part *p = &d->parts[d->at];
+	Ipc__ReadRequest m = IPC__READ_REQUEST__INIT;
+	Ipc__LogRef log = IPC__LOG_REF__INIT;
+	Ipc__TopicRef topic = IPC__TOPIC_REF__INIT;
+	topic.topic_id = (ProtobufCBinaryData){ .len = 16, .data = (uint8_t *)(uintptr_t)p->want->info->id };
+	log.topic = &topic;
+	log.partition = (uint32_t)p->in->partition_index;
+	m.log = &log;
+	m.partition_given = true;
+	m.from = p->out->offset;
+	m.max_bytes = 1;
+	request_call(r, IPC_READ, &m.base, NO_PAYLOAD, request_deadline(r, 0), on_batch);
+}
+
+/* ------------------------------------------------------------------ lookup */
+
+static void take_answer(struct part *p, const Ipc__LookupAnswer__Part *a)
+{
+	if (a->error != NULL) {
+		enum pico_error_kind kind = (enum pico_error_kind)a->error->kind;
+		p->out->error_code = (int16_t)(kind == PICO_FENCED ? KAFKA_FENCED_LEADER_EPOCH
+			: kind == PICO_UNAVAILABLE && p->in->current_leader_epoch > a->leader_epoch &&
+			  p->in->current_leader_epoch >= 0 ? KAFKA_UNKNOWN_LEADER_EPOCH : error_of(kind, ERROR_OF_RECORDS));
+		return;
+	}
+	p->out->leader_epoch = a->leader_epoch;
+	if (!a->found)
+		return;
+	p->out->offset = (int64_t)a->offset;
+	p->looking = p->in->timestamp >= 0 || p->in->timestamp == WHAT_MAX_TIMESTAMP;
+}
+
+static void on_looked_up(struct request *r, const struct pico_error *e, const ProtobufCMessage *m,
+			 struct topics_pieces *pieces)
+{
+	struct list *d = r->state;
+	const Ipc__LookupAnswer *a = (const Ipc__LookupAnswer *)m;
+	for (size_t i = 0; i < d->n_asked; i++) {
+		struct part *p = &d->parts[d->asked[i]];
+		if (a != NULL && i < a->n_part)
+			take_answer(p, a->part[i]);
+		else
+			p->out->error_code = (int16_t)error_of(e->kind == PICO_OK ? PICO_UNAVAILABLE : e->kind, ERROR_OF_RECORDS);
+	}
+	look_next(r);
+}
+
+static enum kafka_error part_error(const struct request *r, const struct part *p)
+{
+	int64_t t = p->in->timestamp;
+	if (p->want->info == NULL)
+		return error_of(p->want->kind, ERROR_OF_RECORDS);
+	if (p->in->partition_index < 0 || (uint32_t)p->in->partition_index >= p->want->info->n_partitions)
+		return KAFKA_UNKNOWN_TOPIC_OR_PARTITION;
+	if (t < WHAT_EARLIEST_LOCAL || (t == WHAT_EARLIEST_LOCAL && r->head.api_version < 8) ||
+	    (t == WHAT_MAX_TIMESTAMP && r->head.api_version < 7))
+		return KAFKA_INVALID_REQUEST;
+	return KAFKA_NONE;
+}
+
+static void fill_part(const struct part *p, Ipc__LookupRequest__Part *to)
+{
+	ipc__lookup_request__part__init(to);
+	to->topic_id = (ProtobufCBinaryData){ .len = 16, .data = (uint8_t *)(uintptr_t)p->want->info->id };
+	to->partition = (uint32_t)p->in->partition_index;
+	to->leader_epoch = p->in->current_leader_epoch;
+	switch (p->in->timestamp) {
+	case WHAT_LATEST:
+		to->what = IPC__LOOKUP_REQUEST__WHAT__END;
+		break;
+	case WHAT_EARLIEST:
+	case WHAT_EARLIEST_LOCAL:
+		to->what = IPC__LOOKUP_REQUEST__WHAT__START;
+		break;
+	case WHAT_MAX_TIMESTAMP:
+		to->what = IPC__LOOKUP_REQUEST__WHAT__MAX_TIMESTAMP;
+		break;
+	default:
+		to->what = IPC__LOOKUP_REQUEST__WHAT__AT_OR_AFTER;
+		to->timestamp_ms = p->in->timestamp;
+		break;
+	}
+}
+
+static void list_ask(struct request *r)
+{
+	struct list *d = r->state;
+	Ipc__LookupRequest m = IPC__LOOKUP_REQUEST__INIT;
+	Ipc__LookupRequest__Part *part = REQUEST_NEW(r, Ipc__LookupRequest__Part, d->n_parts);
+	m.part = REQUEST_NEW(r, Ipc__LookupRequest__Part *, d->n_parts);
+	d->asked = REQUEST_NEW(r, size_t, d->n_parts);
+	if (part == NULL || m.part == NULL || d->asked == NULL) {
+		request_close(r, "memory");
+		return;
+	}
+	for (size_t i = 0; i < d->n_parts; i++) {
+		struct part *p = &d->parts[i];
+		p->out->error_code = (int16_t)part_error(r, p);
+		if (p->out->error_code != KAFKA_NONE)
+			continue;
+		fill_part(p, &part[m.n_part]);
+		m.part[m.n_part] = &part[m.n_part];
+		d->asked[m.n_part++] = i;
+	}
+	d->n_asked = m.n_part;
+	if (m.n_part == 0)
+		request_answer(r, d->response);
+	else
+		request_call(r, IPC_LOOKUP, &m.base, NO_PAYLOAD, request_deadline(r, 0), on_looked_up);
+}
+
+/* ------------------------------------------------------------------ begin */
+
+static bool take_topic(struct request *r, const struct kmsg_list_offsets_request_topic *from, struct topic_want *want,
+		       struct kmsg_list_offsets_response_topic *to)
+{
+	struct list *d = r->state;
+	struct kmsg_list_offsets_response_partition *out =
+		KMSG_NEW(&r->region, list_offsets_response_partition, from->n_partitions);
+	if (out == NULL)
+		return false;
+	to->name = want->name = from->name;
+	to->partitions = out;
+	to->n_partitions = from->n_partitions;
+	for (uint32_t i = 0; i < from->n_partitions; i++) {
+		out[i].partition_index = from->partitions[i].partition_index;
+		d->parts[d->n_parts++] = (struct part){ .out = &out[i], .in = &from->partitions[i], .want = want };
+	}
+	return true;
+}
+
+static bool list_begin(struct request *r)
+{
+	const struct kmsg_list_offsets_request *q = r->message;
+	struct list *d = r->state = REQUEST_NEW(r, struct list, 1);
+	size_t n = 0;
+	for (uint32_t i = 0; i < q->n_topics; i++)
+		n += q->topics[i].n_partitions;
+	if (d == NULL)
+		return false;
+	d->response = KMSG_NEW(&r->region, list_offsets_response, 1);
+	d->want = REQUEST_NEW(r, struct topic_want, q->n_topics);
+	d->parts = REQUEST_NEW(r, struct part, n);
+	struct kmsg_list_offsets_response_topic *topics = KMSG_NEW(&r->region, list_offsets_response_topic, q->n_topics);
+	if (d->response == NULL || d->want == NULL || d->parts == NULL || topics == NULL)
+		return false;
+	d->response->topics = topics;
+	d->response->n_topics = q->n_topics;
+	for (uint32_t i = 0; i < q->n_topics; i++)
+		if (!take_topic(r, &q->topics[i], &d->want[i], &topics[i]))
+			return false;
+	return true;
+}
+
+void list_offsets_handle(struct request *r)
+{
+	const struct kmsg_list_offsets_request *q = r->message;
+	if (!list_begin(r)) {
+		request_close(r, "memory");
+		return;
+	}
+	topic_cache_resolve(r, ((struct list *)r->state)->want, q->n_topics, list_ask);
+}

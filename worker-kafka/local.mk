@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+# All but main() is a library, so that tests run the parts.
+noinst_LIBRARIES += worker-kafka/libworkerkafka.a
+worker_kafka_libworkerkafka_a_SOURCES = \
+	worker-kafka/api.h \
+	worker-kafka/api_versions.c \
+	worker-kafka/brokers.c \
+	worker-kafka/conn.c worker-kafka/conn.h \
+	worker-kafka/create_topics.c \
+	worker-kafka/delete_topics.c \
+	worker-kafka/error.c \
+	worker-kafka/fetch.c \
+	worker-kafka/find_coordinator.c \
+	worker-kafka/init_producer_id.c \
+	worker-kafka/list_offsets.c \
+	worker-kafka/metadata.c \
+	worker-kafka/produce.c \
+	worker-kafka/request.c worker-kafka/request.h \
+	worker-kafka/server.c worker-kafka/server.h \
+	worker-kafka/topic_cache.c worker-kafka/topic_cache.h
+
+pkglibexec_PROGRAMS += worker-kafka/worker-kafka
+worker_kafka_worker_kafka_SOURCES = worker-kafka/main.c
+worker_kafka_worker_kafka_LDADD = worker-kafka/libworkerkafka.a $(COMMON_LIBS)

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Produce: the batches of all partitions go to storaged in one call, as they came. What storaged does not look into is
+ * checked here: every record is decoded once. acks=1 and acks=all are the same; acks=0 has no answer, and its errors
+ * end the connection. A topic that changed meanwhile is looked up again and its parts are submitted again.
+ */
+#include "worker-kafka/api.h"
+
+#include <errno.h>
+
+#include "worker-kafka/conn.h"
+
+#define TRIES_MAX 3
+#define PARTS_MAX 10000
+#define MAGIC_AT 16
+#define OLD_VERSION_MAX 2
+
+struct part {
+	struct kmsg_produce_response_partition *out;
+	struct topic_want *want;
+	struct slice batch;
+	bool open;                      /* not answered yet */
+	bool again;                     /* its topic is looked up again */
+};
+
+struct produce {
+	struct kmsg_produce_response *response;
+	struct part *parts;
+	size_t n_parts;
+	struct topic_want *want;
+	size_t n_want;
+	size_t *submitted;              /* parts of the call under way */
+	size_t n_submitted;
+	unsigned tries;
+};
+
+static void part_fail(struct part *p, enum kafka_error error, struct slice text)
+{
+	p->open = false;
+	p->out->error_code = (int16_t)error;
+	p->out->base_offset = -1;
+	p->out->error_message = text;
+}
+
+/* ------------------------------------------------------------------ checks */
+
+static enum kafka_error decode_error(struct server *s, const struct record_batch *b)
+{
+	switch (record_decoder_validate_produced(&s->decoder, b, NULL)) {
+	case 0: return KAFKA_NONE;
+	case -E2BIG: return KAFKA_MESSAGE_TOO_LARGE;
+	case -ENOBUFS: return KAFKA_KAFKA_STORAGE_ERROR;
+	default: return record_batch_crc_is_good(b) ? KAFKA_INVALID_RECORD : KAFKA_CORRUPT_MESSAGE;
+	}
+}
+
+static enum kafka_error batch_error(struct server *s, struct slice bytes, const struct topic_info *info)
+{
+	struct record_batch b;
+	if (bytes.n <= MAGIC_AT)
+		return KAFKA_INVALID_RECORD;
+	if (bytes.p[MAGIC_AT] < 2)
+		return KAFKA_UNSUPPORTED_FOR_MESSAGE_FORMAT;
+	if (bytes.n > info->max_message_bytes)
+		return KAFKA_MESSAGE_TOO_LARGE;
+	if (bytes.n >= RECORD_BATCH_HEADER && (bytes.p[22] & BATCH_CODEC_MASK) > CODEC_ZSTD)
+		return KAFKA_UNSUPPORTED_COMPRESSION_TYPE;
+	if (record_batch_read(bytes, &b) < 0)
+		return KAFKA_INVALID_RECORD;
+	if (b.attributes & BATCH_CONTROL)
+		return KAFKA_INVALID_RECORD;
+	if (b.attributes & BATCH_TRANSACTIONAL)
+		return KAFKA_INVALID_TXN_STATE;
+	return decode_error(s, &b);
+}
+
+/* What holds for all of the request. */
+static enum kafka_error request_error(const struct request *r)
+{
+	const struct kmsg_produce_request *q = r->message;
+	if (r->head.api_version <= OLD_VERSION_MAX)
+		return KAFKA_UNSUPPORTED_VERSION;
+	if (q->transactional_id.p != NULL)
+		return KAFKA_TRANSACTIONAL_ID_AUTHORIZATION_FAILED;
+	if (q->acks < -1 || q->acks > 1)
+		return KAFKA_INVALID_REQUIRED_ACKS;
+	return KAFKA_NONE;
+}
+
+/* A part whose topic is known. */
+static void part_check(struct request *r, struct part *p)
+{
+	const struct topic_info *info = p->want->info;
+	enum kafka_error error;
+	if (info == NULL)
+		error = error_of(p->want->kind, ERROR_OF_RECORDS);
+	else if (p->out->index < 0 || (uint32_t)p->out->index >= info->n_partitions)
+		error = KAFKA_UNKNOWN_TOPIC_OR_PARTITION;
+	else
+		error = batch_error(r->server, p->batch, info);
+	if (error != KAFKA_NONE)
+		part_fail(p, error, slice_of(NULL, 0));
+}
+
+/* ------------------------------------------------------------------ end */
+
+static void produce_end(struct request *r)
+{
+	struct produce *d = r->state;
+	const struct kmsg_produce_request *q = r->message;
+	if (q->acks != 0) {
+		request_answer(r, d->response);
+		return;
+	}
+	for (size_t i = 0; i < d->n_parts; i++) {
+		if (d->parts[i].out->error_code == KAFKA_NONE)
+			continue;
+		request_close(r, kafka_error_name(d->parts[i].out->error_code));
+		return;
+	}
+	request_finish_silent(r);
+}
+
+/* ------------------------------------------------------------------ submit */
+
+static void produce_submit(struct request *r);
+
+static void look_up_again(struct request *r)
+{
+	struct produce *d = r->state;
+	for (size_t i = 0; i < d->n_parts; i++)
+		if (d->parts[i].again)
+			topic_cache_drop(r->server->cache, d->parts[i].want->name);
+	r->holds = true;
+	d->tries++;
+	topic_cache_resolve(r, d->want, d->n_want, produce_submit);
+}
+
+static void take_error(struct request *r, struct part *p, const struct pico_error *e)
+{
+	struct produce *d = r->state;
+	p->again = (e->kind == PICO_STALE_TOPIC || e->kind == PICO_NOT_FOUND) && d->tries < TRIES_MAX;
+	if (p->again)
+		return;
+	if (e->kind == PICO_THROTTLED)
+		d->response->throttle_time_ms = THROTTLE_MS;
+	part_fail(p, error_of(e->kind, ERROR_OF_RECORDS), region_copy(&r->region, slice_str(e->message)));
+}
+
+static void take_answer(struct request *r, struct part *p, const Ipc__SubmitAnswer__Part *a)
+{
+	struct pico_error e;
+	if (a->error != NULL) {
+		ipc_error_read(a->error, &e);
+		take_error(r, p, &e);
+		return;
+	}
+	p->open = false;
+	p->out->base_offset = (int64_t)a->base_offset;
+	p->out->log_append_time_ms = a->log_append_time_ms;
+	p->out->log_start_offset = (int64_t)a->log_start;
+}
+
+static void on_submitted(struct request *r, const struct pico_error *e, const ProtobufCMessage *m,
+			 struct topics_pieces *pieces)
+{
+	struct produce *d = r->state;
+	const Ipc__SubmitAnswer *a = (const Ipc__SubmitAnswer *)m;
+	bool again = false;
+	for (size_t i = 0; i < d->n_submitted; i++) {
+		struct part *p = &d->parts[d->submitted[i]];
+		static const struct pico_error missing = { .kind = PICO_DURABILITY };
+		if (a == NULL)
+			take_error(r, p, e);
+		else if (i < a->n_part)
+			take_answer(r, p, a->part[i]);
+		else
+			take_error(r, p, &missing);
+		again |= p->again;
+	}
+	if (again)
+		look_up_again(r);
+	else
+		produce_end(r);
+}
+
+static bool submit_fill(struct request *r, size_t n, Ipc__SubmitRequest *m, struct slice **ret_runs)
+{
+	struct produce *d = r->state;
+	Ipc__SubmitRequest__Part *part = REQUEST_NEW(r, Ipc__SubmitRequest__Part, n);
+	Ipc__SubmitRequest__Part **list = REQUEST_NEW(r, Ipc__SubmitRequest__Part *, n);
+	struct slice *runs = *ret_runs = REQUEST_NEW(r, struct slice, n);
+	d->submitted = REQUEST_NEW(r, size_t, n);
+	if (part == NULL || list == NULL || runs == NULL || d->submitted == NULL)
+		return false;
+	m->part = list;
+	for (size_t i = 0; i < d->n_parts; i++) {
+		const struct part *p = &d->parts[i];
+		if (!p->open)
+			continue;
+		Ipc__SubmitRequest__Part *to = list[m->n_part] = &part[m->n_part];
+		ipc__submit_request__part__init(to);
+		to->topic_id = (ProtobufCBinaryData){ .len = 16, .data = (uint8_t *)(uintptr_t)p->want->info->id };
+		to->partition = (uint32_t)p->out->index;
+		to->length = (uint32_t)p->batch.n;
+		to->settings_version = p->want->info->settings_version;
+		to->log_append_time = p->want->info->log_append_time;
+		runs[m->n_part] = p->batch;
+		d->submitted[m->n_part++] = i;
+	}
+	d->n_submitted = m->n_part;
+	return true;
+}
+
+/* All topics are known now, or why not. */
+static void produce_submit(struct request *r)
+{
+	struct produce *d = r->state;
+	Ipc__SubmitRequest m = IPC__SUBMIT_REQUEST__INIT;
+	struct slice *runs;
+	size_t n = 0;
+	for (size_t i = 0; i < d->n_parts; i++) {
+		struct part *p = &d->parts[i];
+		if (p->open && (d->tries == 0 || p->again))
+			part_check(r, p);
+		p->again = false;
+		n += p->open;
+	}
+	r->holds = false;
+	if (n == 0) {
+		produce_end(r);
+	} else if (n > PARTS_MAX || !submit_fill(r, n, &m, &runs)) {
+		request_close(r, "too many partitions");
+	} else {
+		const struct kmsg_produce_request *q = r->message;
+		r->lodged = true;
+		request_call(r, IPC_SUBMIT, &m.base, (struct topics_payload){ runs, n },
+			     request_deadline(r, q->timeout_ms), on_submitted);
+		conn_wake(r->conn);     /* those that it held back */
+	}
+}
+
+/* ------------------------------------------------------------------ begin */
+
+static bool take_topic(struct request *r, const struct kmsg_produce_request_topic *from, struct topic_want *want,
+		       struct kmsg_produce_response_topic *to)
+{
+	struct produce *d = r->state;
+	struct kmsg_produce_response_partition *out = KMSG_NEW(&r->region, produce_response_partition, from->n_partition_data);
+	if (out == NULL)
+		return false;
+	to->name = want->name = from->name;
+	to->partition_responses = out;
+	to->n_partition_responses = from->n_partition_data;
+	for (uint32_t i = 0; i < from->n_partition_data; i++) {
+		out[i].index = from->partition_data[i].index;
+		d->parts[d->n_parts++] = (struct part){ .out = &out[i], .want = want, .open = true,
+							.batch = from->partition_data[i].records.bytes };
+	}
+	return true;
+}
+
+static bool produce_begin(struct request *r)
+{
+	const struct kmsg_produce_request *q = r->message;
+	struct produce *d = r->state = REQUEST_NEW(r, struct produce, 1);
+	size_t n = 0;
+	for (uint32_t i = 0; i < q->n_topic_data; i++)
+		n += q->topic_data[i].n_partition_data;
+	if (d == NULL)
+		return false;
+	d->response = KMSG_NEW(&r->region, produce_response, 1);
+	d->parts = REQUEST_NEW(r, struct part, n);
+	d->want = REQUEST_NEW(r, struct topic_want, q->n_topic_data);
+	struct kmsg_produce_response_topic *topics = KMSG_NEW(&r->region, produce_response_topic, q->n_topic_data);
+	if (d->response == NULL || d->parts == NULL || d->want == NULL || topics == NULL)
+		return false;
+	d->response->responses = topics;
+	d->response->n_responses = q->n_topic_data;
+	d->n_want = q->n_topic_data;
+	for (uint32_t i = 0; i < q->n_topic_data; i++)
+		if (!take_topic(r, &q->topic_data[i], &d->want[i], &topics[i]))
+			return false;
+	return true;
+}
+
+void produce_handle(struct request *r)
+{
+	if (!produce_begin(r)) {
+		request_close(r, "memory");
+		return;
+	}
+	struct produce *d = r->state;
+	enum kafka_error error = request_error(r);
+	if (error != KAFKA_NONE) {
+		for (size_t i = 0; i < d->n_parts; i++)
+			part_fail(&d->parts[i], error, error != KAFKA_TRANSACTIONAL_ID_AUTHORIZATION_FAILED ?
+				  slice_of(NULL, 0) : slice_str("transactions are not supported"));
+		produce_end(r);
+		return;
+	}
+	r->holds = true;
+	topic_cache_resolve(r, d->want, d->n_want, produce_submit);
+}

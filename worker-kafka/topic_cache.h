@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What requests by name need to know of topics, for a second after storaged said it. Writes carry the settings
+ * version, so a stale entry is noticed there; a read under a name that was taken away may go on that long.
+ */
+#ifndef WORKER_KAFKA_TOPIC_CACHE_H
+#define WORKER_KAFKA_TOPIC_CACHE_H
+
+#include "worker-kafka/request.h"
+
+struct topic_info {
+	uint8_t id[16];
+	uint32_t n_partitions;
+	uint64_t settings_version;
+	uint32_t max_message_bytes;     /* of one batch */
+	bool log_append_time;
+};
+
+/* A topic that a request names. */
+struct topic_want {
+	struct slice name;
+	const struct topic_info *info;  /* in the request's region; NULL: kind says why */
+	enum pico_error_kind kind;
+};
+
+struct topic_cache *topic_cache_new(struct server *s);
+void topic_cache_free(struct topic_cache *c);
+
+/* Fills in all of `want`, then `done`, perhaps at once. Uses the request's call. */
+void topic_cache_resolve(struct request *r, struct topic_want *want, size_t n, void (*done)(struct request *r));
+/* storaged said this of a topic just now. */
+void topic_cache_put(struct topic_cache *c, const Ipc__Topic *topic);
+void topic_cache_drop(struct topic_cache *c, struct slice name);
+
+#endif
