@@ -52,7 +52,7 @@ static Ipc__GrowRequest grow_of(const char *name, uint32_t partitions)
 
 static void restart(void)
 {
-	node_free(node);
+	node_down();
 	node_up();
 }
 
