@@ -128,7 +128,7 @@ static bool is_superseded(const struct sim_node *n)
 static void value_lost(struct client *c, struct value *v)
 {
 	if (v->has_producer)
-		v->state = VALUE_AGAIN;
+		v->state = v->once ? VALUE_DONE : VALUE_AGAIN;
 	else
 		v->state = is_superseded(v->sent_to) && sim_chance(&c->run->sim, 800) ? VALUE_ASK : VALUE_DONE;
 	c->known = false;
@@ -141,6 +141,8 @@ static void value_refused(struct client *c, struct value *v, const struct pico_e
 	for (struct value *o = c->values; o != v && o != NULL; o = o->next)
 		older_open |= o->state != VALUE_DONE;
 	v->state = VALUE_DONE;
+	if (v->once)
+		return;
 	switch (e->kind) {
 	case PICO_UNAVAILABLE:
 	case PICO_THROTTLED:
@@ -362,10 +364,12 @@ static void shape_producer(struct client *c, struct value *v)
 	} else if (c->n_values == 0 && c->seq > 0 && sim_chance(s, 20)) {  /* a gap: refused */
 		v->epoch = c->epoch;
 		v->seq = c->seq + step + sim_below(s, 3);
+		v->once = true;
 		return;
 	} else if (c->n_values == 0 && c->epoch > 0 && sim_chance(s, 20)) {    /* a stale epoch: refused */
 		v->epoch = c->epoch - 1;
 		v->seq = 1000 + c->seq + step;
+		v->once = true;
 		return;
 	}
 	v->epoch = c->epoch;

@@ -31,6 +31,7 @@ struct value {
 	uint8_t *payload;
 	size_t size;
 	bool has_producer, closes, check_only, has_match, has_stream_seq;
+	bool once;                      /* a wrong number on purpose: a later value may carry it rightly */
 	uint64_t epoch, seq, match, stream_seq;
 	uint32_t producer;
 	enum { VALUE_NEW, VALUE_SENT, VALUE_AGAIN, VALUE_ASK, VALUE_DONE } state;   /* ASK: by Resume */
