@@ -22,3 +22,4 @@ worker_kafka_libworkerkafka_a_SOURCES = \
 pkglibexec_PROGRAMS += worker-kafka/worker-kafka
 worker_kafka_worker_kafka_SOURCES = worker-kafka/main.c
 worker_kafka_worker_kafka_LDADD = worker-kafka/libworkerkafka.a $(COMMON_LIBS)
+EXTRA_DIST += worker-kafka/README
