@@ -293,8 +293,14 @@ static void create_refuse(struct op *op, const struct pico_error *e)
 static void create_start(struct op *op, const Ipc__CreateRequest *r, const struct call *c)
 {
 	struct pico_error e;
-	if (!create_check(op->node, r, &e) ||
-	    (c != NULL && c->payload.n > 0 && !create_take_initial(op, c, &e)) || !create_propose(op, r, &e))
+	bool good = create_check(op->node, r, &e);
+	if (good && c == NULL && r->initial != NULL) {
+		pico_error_set(&e, PICO_BAD_REQUEST, "first records go with a create of one stream, not of many");
+		good = false;
+	}
+	if (good && c != NULL && c->payload.n > 0)
+		good = create_take_initial(op, c, &e);
+	if (!good || !create_propose(op, r, &e))
 		create_refuse(op, &e);
 }
 
