@@ -4,7 +4,6 @@
  */
 #include <stdlib.h>
 
-#include "common/metrics.h"
 #include "storaged/handle.h"
 
 #define READ_BYTES_MAX (8u << 20)
@@ -133,7 +132,6 @@ static void wait_answer(struct op *op, bool ready, bool gone)
 		a.confirm = log_confirm(op->wait.log);
 		a.closed = log_is_closed(op->wait.log);
 	}
-	metric_add(METRIC_WAITERS, -1);
 	op_answer(op, &a.base);
 }
 
@@ -155,7 +153,6 @@ static void wait_cancel(struct op *op)
 	struct pico_error e;
 	pico_error_set(&e, PICO_CANCELLED, "cancelled");
 	engine_wait_stop(&op->wait);
-	metric_add(METRIC_WAITERS, -1);
 	op_fail(op, &e);
 }
 
@@ -169,7 +166,6 @@ void handle_wait(struct node *n, struct call *c)
 	op->wait = (struct engine_wait){ .log = p.log, .from = p.from, .on_ready = on_wait_ready };
 	op->on_cancel = wait_cancel;
 	op->on_stop = wait_ends;
-	metric_add(METRIC_WAITERS, 1);
 	op_arm(op, wait_ends);
 	if (engine_wait(n->engine, &op->wait))
 		wait_answer(op, true, false);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include "common/metrics.h"
 #include "common/must.h"
 #include "common/record_batch.h"
 #include "t/unit/node_world.h"
@@ -314,8 +315,10 @@ static void test_wait(void **state)
 
 	ask_start(&w[1], IPC_WAIT, &r.base, none, 10000);
 	assert_false(w[1].done);
+	assert_int_equal(metrics->value[METRIC_WAITERS], 1);
 	append("/w", 1);
 	run_until(&w[1].done);
+	assert_int_equal(metrics->value[METRIC_WAITERS], 0);
 	assert_true(((Ipc__WaitAnswer *)w[1].answer)->ready);
 	assert_int_equal(((Ipc__WaitAnswer *)w[1].answer)->confirm, 1);
 	asked_done(&w[1]);
