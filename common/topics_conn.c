@@ -290,7 +290,10 @@ static int on_op_answer(struct topics *t, struct op *op, struct ipc_frame *f, Pr
 	} else if (take_pieces(t, m, &ref) < 0) {
 		return -EPROTO;
 	}
-	/* Sent twice: what we find done, we did. */
+	/* Sent twice: "nothing was written" is said of this copy only. */
+	if (op->in_doubt && (e.kind == PICO_UNAVAILABLE || e.kind == PICO_THROTTLED || e.kind == PICO_CANCELLED))
+		e.kind = PICO_DURABILITY;
+	/* And what we find done, we did. */
 	if (m != NULL && f->row->type == IPC_DELETE && op->in_doubt)
 		((Ipc__DeleteAnswer *)m)->existed = true;
 	op_finish(op, &e, m, ref);

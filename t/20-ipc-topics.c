@@ -694,6 +694,33 @@ static void test_restart_twice(void **state)
 	assert_int_equal(a.kind, PICO_OK);
 }
 
+/* What refuses the second copy knows nothing of the first, which may be stored. */
+static void test_second_copy_refused(void **state)
+{
+	static const enum pico_error_kind said[] = { PICO_UNAVAILABLE, PICO_THROTTLED, PICO_FENCED };
+	static const enum pico_error_kind told[] = { PICO_DURABILITY, PICO_DURABILITY, PICO_FENCED };
+	struct result a[3], fresh;
+	struct node *n = &w.place.node;
+	connect_again();
+	n->hold[IPC_APPEND] = true;
+	for (int i = 0; i < 3; i++)
+		append(&a[i], "/a", "p", slice_str("a"), SOON);
+	seen(IPC_APPEND, 3);
+	place_down(&w.place);
+	place_up(&w.place, 101);
+	peers_serve(w.place.peers);
+	append(&fresh, "/a", "p", slice_str("a"), SOON);
+	seen(IPC_APPEND, 4);
+	for (size_t i = 0; i < 3; i++) {
+		node_answer_error(node_seen(n, IPC_APPEND, i), said[i]);
+		finish(&a[i]);
+		assert_int_equal(a[i].kind, told[i]);
+	}
+	node_answer_error(node_seen(n, IPC_APPEND, 3), PICO_UNAVAILABLE);
+	finish(&fresh);
+	assert_int_equal(fresh.kind, PICO_UNAVAILABLE);
+}
+
 /* The connection is lost, storaged is not: what it has got goes on there, and nobody can ask about it. */
 static void test_same_storaged(void **state)
 {
@@ -777,6 +804,7 @@ int main(void)
 		T(test_calls), T(test_errors), T(test_every_call), T(test_read), T(test_read_joins_no_read_under_way),
 		T(test_reclaim), T(test_waits_are_shared), T(test_abandon),
 		T(test_deadlines), T(test_credit), T(test_order), T(test_restart), T(test_restart_twice),
+		T(test_second_copy_refused),
 		T(test_same_storaged), T(test_old_references), T(test_end),
 	};
 	return cmocka_run_group_tests_name("topics over IPC", tests, NULL, NULL);
