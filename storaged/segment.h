@@ -30,7 +30,6 @@ static inline void pin_drop(struct pin *p)
 struct segment {
 	uint32_t id;                    /* unique in this process, from 1 */
 	struct env_segment mem;
-	void *peers;                    /* private to storaged/peer.c: who has it mapped */
 };
 
 /* A range of a segment, kept by one count of its pin. */
