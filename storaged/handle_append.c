@@ -51,7 +51,9 @@ static void on_append_done(struct engine_append *a, const struct pico_error *err
 			op_arm(op, op_deadline_unknown);
 		return;
 	}
-	if (op->call != NULL && error != NULL)
+	if (op->call != NULL && must_close)     /* it is not proposed: closed here, and not yet for the metadata */
+		op_deadline_unknown(op);
+	else if (op->call != NULL && error != NULL)
 		op_fail(op, error);
 	else if (op->call != NULL)
 		append_answer(op);
