@@ -288,29 +288,6 @@ static void test_every_call(void **state)
 }
 
 /* Three batches, the second spans two pieces. */
-static void put_batches(struct node *n, size_t size[3])
-{
-	struct buf b;
-	buf_init(&b, 1 << 16);
-	for (int i = 0; i < 3; i++) {
-		struct record_batch_writer wr;
-		char text[32];
-		snprintf(text, sizeof(text), "value %d", i);
-		record_batch_begin(&wr, &b);
-		record_batch_add(&wr, NOTHING, slice_str(text), NULL, 0);
-		size[i] = record_batch_end(&wr);
-	}
-	size_t cut = size[0] + 5;
-	memcpy(n->segment.mem.base + 1000, buf_head(&b), cut);
-	memcpy(n->segment.mem.base + 50000, buf_head(&b) + cut, buf_len(&b) - cut);
-	n->n_pieces = 2;
-	n->piece_offset[0] = 1000;
-	n->piece_length[0] = (uint32_t)cut;
-	n->piece_offset[1] = 50000;
-	n->piece_length[1] = (uint32_t)(buf_len(&b) - cut);
-	buf_done(&b);
-}
-
 static void check_batches(const struct topics_pieces *pieces, const size_t size[3])
 {
 	struct batch_cursor c;
@@ -331,7 +308,7 @@ static void test_read(void **state)
 {
 	struct result a, b, c;
 	size_t size[3];
-	put_batches(&w.place.node, size);
+	node_put_batches(&w.place.node, size);
 	read_at(&a, 0);
 	read_at(&b, 0);                 /* the same turn: one call */
 	finish(&b);
@@ -382,7 +359,7 @@ static void test_reclaim(void **state)
 {
 	struct result a;
 	size_t size[3];
-	put_batches(&w.place.node, size);
+	node_put_batches(&w.place.node, size);
 	read_at(&a, 0);
 	finish(&a);
 	peers_on_reclaim(w.place.peers, &w.place.node.segment);
@@ -751,7 +728,7 @@ static void test_old_references(void **state)
 {
 	struct result a, b;
 	size_t size[3];
-	put_batches(&w.place.node, size);
+	node_put_batches(&w.place.node, size);
 	read_at(&a, 0);
 	finish(&a);
 	place_down(&w.place);

@@ -22,7 +22,8 @@ is "programs" "$(cd "$stage/opt/pico" && find bin libexec -type f -perm -100 | s
 	"bin/pico
 libexec/picomq/storaged
 libexec/picomq/supervisor
-libexec/picomq/worker-http"
+libexec/picomq/worker-http
+libexec/picomq/worker-kafka"
 is "manual pages" "$(cd "$stage/opt/pico/share/man" && ls man5/pico.conf.5 man8/pico-serve.8)" "man5/pico.conf.5
 man8/pico-serve.8"
 version=$(sed -n "s/^PACKAGE_VERSION = //p" "$build/Makefile")

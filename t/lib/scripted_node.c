@@ -9,6 +9,7 @@
 
 #include "common/crc32c.h"
 #include "common/must.h"
+#include "common/record_batch.h"
 
 /* ------------------------------------------------------------------ the node */
 
@@ -338,4 +339,27 @@ void place_client_config(struct place *p, uint32_t role, uint64_t instance, stru
 {
 	*ret_config = (struct topics_config){ .socket_path = p->path, .role = role, .instance = instance };
 	ipc_proof(p->key, role, instance, ret_config->proof);
+}
+
+void node_put_batches(struct node *n, size_t ret_size[3])
+{
+	struct buf b;
+	buf_init(&b, 1 << 16);
+	for (int i = 0; i < 3; i++) {
+		struct record_batch_writer wr;
+		char text[32];
+		snprintf(text, sizeof(text), "value %d", i);
+		record_batch_begin(&wr, &b);
+		record_batch_add(&wr, slice_of(NULL, 0), slice_str(text), NULL, 0);
+		ret_size[i] = record_batch_end(&wr);
+	}
+	size_t cut = ret_size[0] + 5;
+	memcpy(n->segment.mem.base + 1000, buf_head(&b), cut);
+	memcpy(n->segment.mem.base + 50000, buf_head(&b) + cut, buf_len(&b) - cut);
+	n->n_pieces = 2;
+	n->piece_offset[0] = 1000;
+	n->piece_length[0] = (uint32_t)cut;
+	n->piece_offset[1] = 50000;
+	n->piece_length[1] = (uint32_t)(buf_len(&b) - cut);
+	buf_done(&b);
 }

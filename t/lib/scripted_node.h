@@ -77,4 +77,7 @@ bool place_run(struct place *p, bool (*done)(void *arg), void *arg, unsigned ms)
 void place_run_ms(struct place *p, unsigned ms);
 void place_client_config(struct place *p, uint32_t role, uint64_t instance, struct topics_config *ret_config);
 
+/* Three batches of one record as the pieces of the next read, the second one across two pieces; their sizes. */
+void node_put_batches(struct node *n, size_t ret_size[3]);
+
 #endif
