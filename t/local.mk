@@ -198,7 +198,7 @@ t/kmsg_types_gen.c: t/golden/kmsg_types.kmsg $(KMSG_GEN)
 check_PROGRAMS += t/kmsg-tool
 t_kmsg_tool_SOURCES = t/kmsg_tool.c t/lib/kmsg_fill.c t/lib/kmsg_fill.h
 t_kmsg_tool_LDADD = $(COMMON_LIBS)
-EXTRA_DIST += t/10-kmsg-differential.py t/golden/kafka_messages.py t/golden/kafka_messages.txt
+EXTRA_DIST += t/10-kmsg-differential.py t/10-kmsg-wire.py t/lib/kafka_wire.py t/golden/kafka_messages.py t/golden/kafka_messages.txt
 
 EXTRA_DIST += t/run t/all-checks t/00-headers.t t/90-layers.t t/90-tidy.t t/lib/tree.py
 EXTRA_DIST += t/run t/all-checks t/00-headers.t t/90-layers.t t/lib/tree.py
