@@ -245,7 +245,8 @@ static void on_listener(uv_poll_t *poll, int status, int events)
 	struct acceptor *s = l->acceptor;
 	for (int i = 0; i < ACCEPTS_A_TURN && !s->stopped; i++) {
 		if (is_above(s)) {
-			pause_for(s, BALANCE_WAIT_MS);
+			if (i == 0) /* somebody is there, whom another one has a millisecond to take */
+				pause_for(s, BALANCE_WAIT_MS);
 			return;
 		}
 		if (!take_one(l))

@@ -3,6 +3,10 @@
 TEST_LIBS = $(COMMON_LIBS) $(CMOCKA_LIBS)
 
 if HAVE_CMOCKA
+check_PROGRAMS += t/00-unit-acceptor
+t_00_unit_acceptor_SOURCES = t/unit/acceptor.c
+t_00_unit_acceptor_LDADD = $(TEST_LIBS)
+
 check_PROGRAMS += t/00-unit-bytes
 t_00_unit_bytes_SOURCES = t/unit/bytes.c
 t_00_unit_bytes_LDADD = $(TEST_LIBS)
