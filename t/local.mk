@@ -86,16 +86,25 @@ t_00_unit_objstore_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 check_PROGRAMS += t/00-unit-page_cache
 t_00_unit_page_cache_SOURCES = t/unit/page_cache.c
 t_00_unit_page_cache_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
+META_FIXTURE = t/unit/meta_fixture.c t/unit/meta_fixture_objects.c t/unit/meta_fixture.h
+check_PROGRAMS += t/00-unit-data-catalogue
+t_00_unit_data_catalogue_SOURCES = t/unit/data_catalogue.c
+t_00_unit_data_catalogue_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
+
+check_PROGRAMS += t/00-unit-meta-objects
+t_00_unit_meta_objects_SOURCES = t/unit/meta_objects.c $(META_FIXTURE)
+t_00_unit_meta_objects_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
+
 check_PROGRAMS += t/00-unit-meta-state
-t_00_unit_meta_state_SOURCES = t/unit/meta_state.c t/unit/meta_fixture.c t/unit/meta_fixture.h
+t_00_unit_meta_state_SOURCES = t/unit/meta_state.c $(META_FIXTURE)
 t_00_unit_meta_state_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
 
 check_PROGRAMS += t/00-unit-meta-settings
-t_00_unit_meta_settings_SOURCES = t/unit/meta_settings.c t/unit/meta_fixture.c t/unit/meta_fixture.h
+t_00_unit_meta_settings_SOURCES = t/unit/meta_settings.c $(META_FIXTURE)
 t_00_unit_meta_settings_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
 
 check_PROGRAMS += t/00-unit-meta-snapshot
-t_00_unit_meta_snapshot_SOURCES = t/unit/meta_snapshot.c t/unit/meta_fixture.c t/unit/meta_fixture.h
+t_00_unit_meta_snapshot_SOURCES = t/unit/meta_snapshot.c $(META_FIXTURE)
 t_00_unit_meta_snapshot_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
 
 check_PROGRAMS += t/00-unit-meta-sqlite
