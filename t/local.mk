@@ -259,6 +259,7 @@ check-local: check-programs
 include t/fuzz/local.mk
 include t/bench/local.mk
 include t/sim/local.mk
-EXTRA_DIST += t/golden/meta_row.bin t/golden/meta_row_update.bin t/golden/meta_row_grow.bin t/golden/meta_entity_topic.bin t/golden/cluster.bin
+EXTRA_DIST += t/golden/meta_row.bin t/golden/meta_row_update.bin t/golden/meta_row_grow.bin t/golden/meta_row_commit.bin t/golden/meta_entity_topic.bin \
+	t/golden/meta_entity_object.bin t/golden/cluster.bin
 EXTRA_DIST += t/golden/ipc_hello.bin t/golden/ipc_append.bin t/golden/ipc_error.bin t/golden/ipc_release.bin
 include t/regress/local.mk
