@@ -72,10 +72,10 @@ void bench_stats_json(const struct bench_stats *s, struct buf *out)
 		   (double)s->max_ns / 1e6);
 }
 
-void bench_stats_text(const struct bench_stats *s, const char *what, struct buf *out)
+void bench_stats_text(const struct bench_stats *s, const char *what, const char *timed, struct buf *out)
 {
-	buf_printf(out, "%s: %.1f MiB/s, %.0f records/s, %" PRIu64 " records in %.2f s; a request took ms: p50 %.2f"
+	buf_printf(out, "%s: %.1f MiB/s, %.0f records/s, %" PRIu64 " records in %.2f s; %s took ms: p50 %.2f"
 		   "  p90 %.2f  p99 %.2f  p99.9 %.2f  max %.2f\n", what, per_second(s, (double)s->bytes) / 1048576,
-		   per_second(s, (double)s->records), s->records, bench_stats_seconds(s), bench_stats_ms(s, 500),
+		   per_second(s, (double)s->records), s->records, bench_stats_seconds(s), timed, bench_stats_ms(s, 500),
 		   bench_stats_ms(s, 900), bench_stats_ms(s, 990), bench_stats_ms(s, 999), (double)s->max_ns / 1e6);
 }

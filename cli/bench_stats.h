@@ -22,7 +22,7 @@ double bench_stats_ms(const struct bench_stats *s, unsigned per_mille);
 double bench_stats_seconds(const struct bench_stats *s);
 /* The object of JSON output; null without a request. */
 void bench_stats_json(const struct bench_stats *s, struct buf *out);
-/* One line for people. */
-void bench_stats_text(const struct bench_stats *s, const char *what, struct buf *out);
+/* One line for people; `timed` is what took the time. */
+void bench_stats_text(const struct bench_stats *s, const char *what, const char *timed, struct buf *out);
 
 #endif

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 bin_PROGRAMS += pico
 pico_SOURCES = \
+	cli/bench.c cli/bench.h \
 	cli/bench_http.c cli/bench_http.h \
+	cli/bench_kafka.c \
+	cli/bench_loop.c cli/bench_loop.h \
+	cli/bench_pico.c \
 	cli/bench_stats.c cli/bench_stats.h \
 	cli/cli.h \
 	cli/cmd_append.c \
@@ -10,7 +14,9 @@ pico_SOURCES = \
 	cli/cmd_serve.c \
 	cli/cmd_stream.c \
 	cli/http.c \
+	cli/kafka_client.c cli/kafka_client.h \
+	cli/kafka_topics.c cli/kafka_topics.h \
 	cli/main.c \
 	cli/name.c
-pico_LDADD = common/libcommon.a $(ISAL_LIBS) $(CRYPTO_LIBS) $(CURL_LIBS)
+pico_LDADD = common/libcommon.a $(ISAL_LIBS) $(CRYPTO_LIBS) $(CURL_LIBS) $(CODEC_LIBS)
 EXTRA_DIST += cli/README

@@ -45,8 +45,14 @@ const struct cli_command cli_commands[] = {
 	  "  -t, --target-mibps N  no faster (0: as it goes)      --interval S      progress on stderr (1; 0: none)\n"
 	  "  --producer            number the requests            --no-read         append only\n"
 	  "  --output text|json                                   --keep            leave the streams there\n"
-	  "  --protocol pico       Kafka is not there yet\n\n"
-	  "  pico bench -d 10 --batch 100 --connections 4 --output json\n", cmd_bench },
+	  "  --protocol pico|kafka (pico)\n\n"
+	  "With --protocol kafka the streams are topics, and a request is one batch of one partition:\n\n"
+	  "  --bootstrap HOST:PORT where the node is (127.0.0.1:9092)\n"
+	  "  --partitions N        of each topic (1)              --acks all|1|0    all: idempotent (all)\n"
+	  "  --tail                consume while producing: the time is from producer to consumer\n"
+	  "  --codec none|gzip|snappy|lz4|zstd                    of the batches (none)\n\n"
+	  "  pico bench -d 10 --batch 100 --connections 4 --output json\n"
+	  "  pico bench --protocol kafka -n 64 -w 5 --partitions 16\n", cmd_bench },
 	{ "close", "STREAM", "close a stream: nothing can be appended any more", "  pico close orders/eu\n", cmd_close },
 	{ "delete", "STREAM", "delete a stream and its records", "  pico delete orders/eu\n", cmd_delete },
 	{ 0 },

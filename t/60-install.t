@@ -24,7 +24,8 @@ libexec/picomq/storaged
 libexec/picomq/supervisor
 libexec/picomq/worker-http
 libexec/picomq/worker-kafka"
-is "manual pages" "$(cd "$stage/opt/pico/share/man" && ls man5/pico.conf.5 man8/pico-serve.8)" "man5/pico.conf.5
+is "manual pages" "$(cd "$stage/opt/pico/share/man" && ls man1/pico-bench.1 man5/pico.conf.5 man8/pico-serve.8)" "man1/pico-bench.1
+man5/pico.conf.5
 man8/pico-serve.8"
 version=$(sed -n "s/^PACKAGE_VERSION = //p" "$build/Makefile")
 is "the staged pico knows its version" "$("$stage/opt/pico/bin/pico" --version)" "pico $version"

@@ -153,16 +153,12 @@ static int write_all(int fd, const struct iovec *iov, int n_iov)
 }
 
 /* A number a process, not a store: two stores may stand on one directory. */
-uint64_t file_tmp_number(void)
-{
-	static atomic_uint_fast64_t next;
-	return atomic_fetch_add(&next, 1);
-}
+static atomic_uint_fast64_t next_tmp;
 
 static int tmp_write(struct file_store *fs, struct file_op *op)
 {
 	snprintf(op->tmp_name, sizeof(op->tmp_name), "%s.%llu", fs->put_id,
-		 (unsigned long long)file_tmp_number());
+		 (unsigned long long)atomic_fetch_add(&next_tmp, 1));
 	int fd = openat(fs->tmp_fd, op->tmp_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return errno != EEXIST ? -errno : -EBUSY;
@@ -175,7 +171,7 @@ static int tmp_write(struct file_store *fs, struct file_op *op)
 	return r;
 }
 
-int file_tmp_publish(struct file_store *fs, struct file_op *op)
+static int tmp_publish(struct file_store *fs, struct file_op *op)
 {
 	const char *name = base_name(op->key);
 	if (!op->if_absent)
@@ -191,7 +187,7 @@ static int put_write(struct file_store *fs, struct file_op *op)
 		return r;
 	r = tmp_write(fs, op);
 	if (r == 0) {
-		r = file_tmp_publish(fs, op);
+		r = tmp_publish(fs, op);
 		if (r < 0)
 			unlinkat(fs->tmp_fd, op->tmp_name, 0);
 	}
