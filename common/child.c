@@ -162,7 +162,7 @@ static void *map_page(int fd, size_t size, int protection)
 	return p;
 }
 
-/* One message: its own page; for the admin worker then the process table and the pages of all slots. */
+/* One message: its own page; for a worker then the process table and the pages of all slots. */
 static void read_pages(struct child *c)
 {
 	int fds[2 + METRICS_SLOTS];
@@ -181,7 +181,7 @@ static void read_pages(struct child *c)
 	if (cmsg == NULL || cmsg->cmsg_type != SCM_RIGHTS)
 		not_started_right("descriptor 6 holds no pages");
 	size_t n = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-	if (n != (c->kind == PROCESS_WORKER_ADMIN ? 2 + METRICS_SLOTS : 1))
+	if (n != (c->kind == PROCESS_STORAGED ? 1 : 2 + METRICS_SLOTS))
 		not_started_right("descriptor 6 holds other pages");
 	memcpy(fds, CMSG_DATA(cmsg), n * sizeof(int));
 	metrics_use(map_page(fds[0], sizeof(struct metrics_page), PROT_READ | PROT_WRITE));

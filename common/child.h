@@ -52,8 +52,8 @@ struct child {
 	struct child_listener listener[CHILD_LISTENERS_MAX];
 	unsigned n_listeners;
 	uint8_t ipc_key[32];            /* storaged */
-	const struct process_table *processes;                      /* admin worker, else NULL */
-	const struct metrics_page *pages[METRICS_SLOTS];            /* admin worker: by slot */
+	const struct process_table *processes;                      /* workers; NULL for storaged */
+	const struct metrics_page *pages[METRICS_SLOTS];            /* workers: by slot */
 };
 
 /*

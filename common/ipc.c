@@ -34,6 +34,17 @@ const struct ipc_row *ipc_row(unsigned type)
 	return &rows[type];
 }
 
+enum ipc_role ipc_role_of(enum process_kind kind)
+{
+	switch (kind) {
+	case PROCESS_WORKER_HTTP: return IPC_ROLE_HTTP;
+	case PROCESS_WORKER_ADMIN: return IPC_ROLE_ADMIN;
+	case PROCESS_WORKER_KAFKA: return IPC_ROLE_KAFKA;
+	case PROCESS_WORKER_HOOK: return IPC_ROLE_HOOK;
+	default: must_failed("a kind of worker", __FILE__, __LINE__, __func__);
+	}
+}
+
 /* ------------------------------------------------------------------ reading */
 
 void ipc_reader_init(struct ipc_reader *r, enum ipc_side peer)

@@ -16,6 +16,7 @@
 #include <protobuf-c/protobuf-c.h>
 
 #include "common/buf.h"
+#include "common/control.h"
 #include "common/pico_error.h"
 #include "proto/topics.pb-c.h"
 
@@ -32,6 +33,8 @@
 
 enum ipc_flags { IPC_FLAG_ANSWER = 1, IPC_FLAG_ERROR = 2 };
 enum ipc_role { IPC_ROLE_HTTP = 1, IPC_ROLE_ADMIN = 2, IPC_ROLE_KAFKA = 3, IPC_ROLE_HOOK = 4, IPC_ROLE_TEST = 15 };
+/* As which a worker of that kind introduces itself to storaged. */
+enum ipc_role ipc_role_of(enum process_kind kind);
 enum ipc_side { IPC_FROM_WORKER, IPC_FROM_STORAGED };
 enum ipc_phase { IPC_PHASE_HELLO, IPC_PHASE_READY };
 

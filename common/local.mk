@@ -40,7 +40,8 @@ common_libcommon_a_SOURCES = \
 	common/topics_pieces.c common/topics_pieces.h \
 	common/topics_send.c \
 	common/topics_uv.c \
-	common/wire.c common/wire.h
+	common/wire.c common/wire.h \
+	common/worker.c common/worker.h
 # What a program that links libcommon.a needs behind it.
 COMMON_LIBS = common/libcommon.a proto/libproto.a $(UV_LIBS) $(PROTOBUFC_LIBS) $(CRYPTO_LIBS) $(ISAL_LIBS) $(CODEC_LIBS) -lm -lpthread
 EXTRA_DIST += common/README

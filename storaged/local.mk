@@ -34,9 +34,10 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/segment.h \
 	storaged/watch.c storaged/watch.h
 include storaged/objstore/local.mk
+include storaged/data/local.mk
 include storaged/engine/local.mk
 
 pkglibexec_PROGRAMS += storaged/storaged
 storaged_storaged_SOURCES = storaged/main.c
 storaged_storaged_LDADD = $(STORAGED_LIBS)
-EXTRA_DIST += storaged/README
+EXTRA_DIST += storaged/README storaged/data/README

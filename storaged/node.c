@@ -134,6 +134,9 @@ static void on_applied(void *arg, const Meta__Command *command, const Meta__Resu
 	case META__COMMAND__KIND_DELETE_TOPIC:
 		topic_remove(n, command->delete_topic->topic_id.data);
 		break;
+	case META__COMMAND__KIND_EXPIRE_TOPIC:
+		topic_remove(n, command->expire_topic->topic_id.data);
+		break;
 	case META__COMMAND__KIND_CLOSE_TOPIC:
 		topic_closing(n, state_topic_by_id(s, command->close_topic->topic_id.data));
 		break;

@@ -11,7 +11,7 @@
 
 #include "storaged/call.h"
 #include "storaged/meta/meta.h"
-#include "storaged/objstore/objstore.h"
+#include "storaged/objstore/url.h"
 
 struct node;
 

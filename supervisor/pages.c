@@ -2,7 +2,7 @@
  *
  * Every page is a memfd that cannot change its size, so a reader never meets SIGBUS. The table is sealed
  * against new writers after it is mapped here. A metrics page has two descriptors: one to write, for its
- * child; one opened read-only through /proc, for the admin worker.
+ * child; one opened read-only through /proc, for the workers.
  */
 #include "supervisor/pages.h"
 
@@ -98,7 +98,7 @@ void pages_close(struct pages *p)
 int pages_send(const struct pages *p, enum process_kind kind, unsigned slot, int socket)
 {
 	int fds[2 + METRICS_SLOTS] = { p->metrics_fd[slot], p->table_fd };
-	size_t n = kind == PROCESS_WORKER_ADMIN ? 2 + METRICS_SLOTS : 1;
+	size_t n = kind == PROCESS_STORAGED ? 1 : 2 + METRICS_SLOTS;
 	memcpy(fds + 2, p->metrics_read_fd, sizeof(p->metrics_read_fd));
 	union {
 		char bytes[CMSG_SPACE(sizeof(fds))];

@@ -9,10 +9,10 @@
 
 struct pages {
 	struct process_table *table;                    /* mapped; the supervisor alone can write */
-	int table_fd;                                   /* read-only, for the admin worker */
+	int table_fd;                                   /* read-only, for the workers */
 	struct metrics_page *metrics[METRICS_SLOTS];    /* mapped, to set gauges back */
 	int metrics_fd[METRICS_SLOTS];                  /* for its child */
-	int metrics_read_fd[METRICS_SLOTS];             /* read-only, for the admin worker */
+	int metrics_read_fd[METRICS_SLOTS];             /* read-only, for the workers */
 };
 
 /* 0 or negative errno; pages_close() in both cases. */

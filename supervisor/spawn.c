@@ -82,18 +82,6 @@ static void write_listeners(const struct supervisor *s, const struct process *p,
 	}
 }
 
-/* As which a worker introduces itself to storaged. */
-static enum ipc_role ipc_role_of(enum process_kind kind)
-{
-	switch (kind) {
-	case PROCESS_WORKER_HTTP: return IPC_ROLE_HTTP;
-	case PROCESS_WORKER_ADMIN: return IPC_ROLE_ADMIN;
-	case PROCESS_WORKER_KAFKA: return IPC_ROLE_KAFKA;
-	case PROCESS_WORKER_HOOK: return IPC_ROLE_HOOK;
-	default: must_failed("a kind of worker", __FILE__, __LINE__, __func__);
-	}
-}
-
 static void write_config(const struct supervisor *s, const struct process *p, struct outfit *o, struct buf *out)
 {
 	uint64_t instance;

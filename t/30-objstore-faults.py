@@ -239,7 +239,7 @@ def full():
     same(s("get w/a"), "w/a ok 100000")
     same(s("del w/a"), "w/a ok")
     same(s("put w/b 200000"), "w/b ok")
-    same(s.say("list w/", 2), ["+ w/b", "w/ ok 1"])
+    same(s.say("list w/", 2), ["+ w/b 200000", "w/ ok 1"])
     same(s.end()[0], 0)
 
 

@@ -94,7 +94,7 @@ static void wait_parked(size_t n)
 
 static bool has_conns(void *arg)
 {
-	return w.server.n_conns == *(unsigned *)arg;
+	return w.worker.acceptor.n_conns == *(unsigned *)arg;
 }
 
 static void wait_conns(unsigned n)
@@ -702,13 +702,13 @@ static void test_stalled_reader(void **state)
 	for (int i = 0; i < 12; i++) /* more than the kernel takes */
 		client_say(&c, GET("/t?format=raw"));
 	uint64_t began = env_now_ms(w.place.env);
-	while (w.server.n_conns > 0 && env_now_ms(w.place.env) - began < SOON) {
+	while (w.worker.acceptor.n_conns > 0 && env_now_ms(w.place.env) - began < SOON) {
 		uv_run(&w.place.loop, UV_RUN_ONCE);
 		assert_in_range(metrics->value[METRIC_HTTP_BUFFERED_BYTES], 0, 2 * 65536);
 		if (parked() != NULL)
 			read_answer(parked(), 0, 1, false, n);
 	}
-	assert_int_equal(w.server.n_conns, 0);
+	assert_int_equal(w.worker.acceptor.n_conns, 0);
 	assert_in_range(env_now_ms(w.place.env) - began, 300, SOON);
 	assert_int_equal(metrics->value[METRIC_HTTP_BUFFERED_BYTES], 0);
 	client_close(&c);
@@ -751,7 +751,7 @@ static void test_drain(void **state)
 	assert_true(place_run(&w.place, is_drained, NULL, SOON));
 	client_open(&late, w.port); /* stays in the kernel's queue: nobody accepts */
 	place_run_ms(&w.place, 20);
-	assert_int_equal(w.server.n_conns, 0);
+	assert_int_equal(w.worker.acceptor.n_conns, 0);
 	client_close(&late);
 	world_close();
 }

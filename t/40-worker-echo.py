@@ -120,10 +120,11 @@ def _():
     assert len(text.splitlines()) < 300, len(text.splitlines())
     headers = "".join(open(os.path.join(tap.src, x)).read() for x in re.findall(r'#include "(common/\S+)"', text))
     headers += "".join(open(os.path.join(tap.src, "common", x)).read() for x in (
-        "buf.h", "control.h", "env.h", "ipc.h", "metrics.h", "pico_error.h", "record_batch.h", "slice.h"))
+        "acceptor.h", "buf.h", "child.h", "control.h", "env.h", "ipc.h", "metrics.h", "pico_error.h", "record_batch.h",
+        "slice.h", "topics.h"))
     code, headers = (re.sub(r"/\*.*?\*/", "", x, flags=re.S) for x in (text, headers))
     used = {f for f in re.findall(r"\b([a-z]\w+)\(", code) if re.search(r"[ *]%s\(" % f, headers)}
-    assert {"topics_call", "child_start", "env_uv_new", "record_batch_end", "batch_cursor_next", "buf_put"} <= used, used
+    assert {"topics_call", "worker_init", "acceptor_open", "record_batch_end", "batch_cursor_next", "buf_put"} <= used, used
     with open(os.path.join(tap.src, "doc", "facades.md")) as f:
         page = f.read()
     tap.same(sorted(f for f in used if f not in page), [], "doc/facades.md does not name")

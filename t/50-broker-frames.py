@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Kafka frames byte by byte: what is refused and how, and the smaller APIs."""
-import socket, struct
+import struct
 
-import node
+import kafka_wire, node
+from kafka_wire import Client, Closed
 from tap import run, same, test
 
 n = node.Node(kafka=True)
@@ -16,30 +17,29 @@ def request(key, version, body=b"", flexible=False):
 
 def talk(data):
     """The body of the one answer behind its correlation id, or None when the connection was closed instead."""
-    with socket.create_connection(("127.0.0.1", n.kafka_port), 10) as s:
-        s.sendall(data)
-        got = b""
-        while len(got) < 4 or len(got) < 4 + struct.unpack(">i", got[:4])[0]:
-            piece = s.recv(65536)
-            if not piece:
-                assert got == b"", got
-                return None
-            got += piece
-    same((len(got), got[4:8]), (4 + struct.unpack(">i", got[:4])[0], struct.pack(">i", 7)), "length, correlation id")
-    return got[8:]
+    with Client(n.kafka_port) as c:
+        c.raw(data)
+        try:
+            answer = c.receive_frame()
+        except Closed as closed:
+            same(str(closed), "after 0 of 4 bytes", "closed")
+            return None
+    same(answer[:4], struct.pack(">i", 7), "correlation id")
+    return answer[4:]
 
 
-def string(s):
-    return struct.pack(">h", len(s)) + s
+def call(api, version, **values):
+    with Client(n.kafka_port) as c:
+        return c.call(api, version, **values)
 
 
-def produce(acks, topic=b"x", transactional_id=None):
-    t = struct.pack(">h", -1) if transactional_id is None else string(transactional_id)
-    return t + struct.pack(">hii", acks, 1000, 1) + string(topic) + struct.pack(">iii", 1, 0, -1)
+def produce(acks, topic="x", transactional_id=None):
+    parts = [{"name": topic, "partition_data": [{"index": 0, "records": None}]}]
+    return {"acks": acks, "timeout_ms": 1000, "transactional_id": transactional_id, "topic_data": parts}
 
 
 def produce_error(answer):
-    return struct.unpack(">h", answer[4 + 3 + 4 + 4:][:2])[0]
+    return answer.responses[0].partition_responses[0].error_code
 
 
 @test("what is no Kafka frame closes the connection at once, with one line each")
@@ -66,61 +66,69 @@ def versions():
     same(talk(request(1, 3)), None, "Fetch 3")
     same(talk(request(1, 4, b"zz")), None, "a body that is none")
     same(struct.unpack(">h", talk(request(1, 17, flexible=True))[5:7])[0], 35, "Fetch 17")
-    same(produce_error(talk(request(0, 2, produce(1)[2:]))), 35, "Produce 2")
+    same(produce_error(call("Produce", 2, **produce(1))), 35, "Produce 2")
 
 
 @test("Produce: acks, unknown topics, transactions")
 def produces():
-    same(produce_error(talk(request(0, 3, produce(5)))), 21, "acks=5")
-    same(produce_error(talk(request(0, 3, produce(1)))), 3, "no such topic")
-    same(produce_error(talk(request(0, 3, produce(-1, transactional_id=b"t")))), 53, "transactional id")
-    same(talk(request(0, 3, produce(0))), None, "acks=0 with an error closes")
+    same(produce_error(call("Produce", 3, **produce(5))), 21, "acks=5")
+    same(produce_error(call("Produce", 3, **produce(1))), 3, "no such topic")
+    same(produce_error(call("Produce", 3, **produce(-1, transactional_id="t"))), 53, "transactional id")
+    with Client(n.kafka_port) as c:
+        c.send("Produce", 3, **produce(0))
+        same(c.is_closed(), True, "acks=0 with an error closes")
 
 
 @test("CreateTopics and DeleteTopics: each topic has an error of its own")
 def topics():
     def create(*names, validate=False):
-        body = struct.pack(">i", len(names))
-        for name in names:
-            body += string(name) + struct.pack(">ihii", 2, 3, 0, 0)
-        answer = talk(request(19, 1, body + struct.pack(">i?", 5000, validate)))
-        at, codes = 4, []
-        for name in names:
-            at += 2 + len(name)
-            code, text = struct.unpack(">hh", answer[at:at + 4])
-            codes.append(code)
-            at += 4 + max(text, 0)
-        same(at, len(answer), "nothing behind")
-        return codes
+        rows = [{"name": name, "num_partitions": 2, "replication_factor": 3} for name in names]
+        a = call("CreateTopics", 1, timeout_ms=5000, validate_only=validate, topics=rows)
+        same([t.name for t in a.topics], list(names), "names")
+        return [t.error_code for t in a.topics]
 
     def delete(name):
-        return struct.unpack(">h", talk(request(20, 1, struct.pack(">i", 1) + string(name) + struct.pack(">i", 5000)))[-2:])[0]
+        return call("DeleteTopics", 1, topic_names=[name], timeout_ms=5000).responses[0].error_code
 
-    same(create(b"only.checked", validate=True), [0], "validate_only")
-    same(delete(b"only.checked"), 3, "was not made")
-    same(create(b"made", b"bad name", b"_schemas"), [0, 17, 0], "codes")
-    same(create(b"made", b"other"), [36, 0], "again")
-    same(create(b"made", validate=True), [36], "validate_only sees it")
+    same(create("only.checked", validate=True), [0], "validate_only")
+    same(delete("only.checked"), 3, "was not made")
+    same(create("made", "bad name", "_schemas"), [0, 17, 0], "codes")
+    same(create("made", "other"), [36, 0], "again")
+    same(create("made", validate=True), [36], "validate_only sees it")
     same(n.http("HEAD", "/made")["pico-partitions"], "2", "seen through HTTP")
-    same((delete(b"made"), delete(b"made")), (0, 3), "deleted once")
+    same((delete("made"), delete("made")), (0, 3), "deleted once")
     same(n.http("HEAD", "/made").status, 404, "gone through HTTP")
 
 
 @test("FindCoordinator: groups here, transactions nowhere, others unknown")
 def coordinator():
-    find = lambda kind: struct.unpack(">h", talk(request(10, 1, string(b"g") + bytes([kind])))[4:6])[0]
-    same([find(0), find(1), find(2)], [0, 53, 42], "codes")
+    same([call("FindCoordinator", 1, key="g", key_type=kind).error_code for kind in (0, 1, 2)], [0, 53, 42], "codes")
 
 
 @test("InitProducerId: a new id each time, a known one with its next epoch, none for transactions")
 def producer_ids():
-    def init(transactional_id=b"\xff\xff", identity=b""):
-        answer = talk(request(22, 0, transactional_id + struct.pack(">i", 1000)))
-        return struct.unpack(">hqh", answer[4:16])
+    def init(transactional_id=None, version=0, **known):
+        return call("InitProducerId", version, transactional_id=transactional_id, transaction_timeout_ms=1000, **known)
     first, second = init(), init()
-    same((first[0], first[2], second[0], second[2]), (0, 0, 0, 0), "errors, epochs")
-    same(second[1], first[1] + 1, "the next id")
-    same(init(string(b"t"))[0], 53, "transactional id")
+    same((first.error_code, first.producer_epoch, second.error_code, second.producer_epoch), (0, 0, 0, 0), "errors, epochs")
+    same(second.producer_id, first.producer_id + 1, "the next id")
+    again = init(version=4, producer_id=first.producer_id, producer_epoch=0)
+    same((again.error_code, again.producer_id, again.producer_epoch), (0, first.producer_id, 1), "the next epoch")
+    same(init("t").error_code, 53, "transactional id")
+
+
+@test("what is produced is what is fetched, but for base offset and leader epoch")
+def same_bytes():
+    with Client(n.kafka_port) as c:
+        same(c.create("bytes"), [0], "create")
+        for codec in range(5):
+            sent = kafka_wire.batch([(b"k", b"v" * 100, [("h", None)]), (None, b"")], codec=codec)
+            p = c.produce("bytes", 0, sent)
+            same((p.error_code, p.base_offset, p.log_append_time_ms), (0, 2 * codec, -1), f"codec {codec}")
+            got = c.fetch("bytes", 0, 2 * codec + 1)
+            same((got.error_code, got.high_watermark, got.log_start_offset), (0, 2 * codec + 2, 0), f"codec {codec}")
+            same(got.records[16:], sent[16:], f"codec {codec}")
+        same(c.fetch(c.topic_id("bytes"), 0, 9, version=16).records[16:], sent[16:], "by id")
 
 
 @test("nothing died of it")

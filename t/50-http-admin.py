@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The admin listener: /health, /ready, /metrics, /admin/processes; and that it answers while the rest is down."""
-import os, re, signal, subprocess, time
+import os, re, signal, socket, subprocess, time
 
 import tap
 from node import Node
@@ -31,7 +31,7 @@ def _():
     tap.same((a.status, bool(a["Allow"])), (405, True))
 
 
-@tap.test("processes: each with its pid, uptime, restarts, memory and cpu")
+@tap.test("processes: each with its pid, uptime, restarts, memory, cpu and connections")
 def _():
     children = node.children()
     node.kill("worker-http")
@@ -48,6 +48,11 @@ def _():
     tap.same(shown["worker-http"], children["worker-http"][0])
     for p in list_:
         assert p["rss"] > 100000 and p["cpu"] >= 0 and p["uptime"] >= 0, p
+    open_ = [socket.create_connection(("127.0.0.1", node.port)) for _ in range(3)]
+    tap.until(lambda: {p["kind"]: p["connections"] for p in node.admin("/admin/processes").json()["processes"]} ==
+              {"storaged": 0, "admin": 1, "worker-http": 3}, 10, "connections of each")
+    for s in open_:
+        s.close()
 
 
 @tap.test("metrics count, survive a worker's death, and pass promtool")

@@ -3,6 +3,10 @@
 TEST_LIBS = $(COMMON_LIBS) $(CMOCKA_LIBS)
 
 if HAVE_CMOCKA
+check_PROGRAMS += t/00-unit-acceptor
+t_00_unit_acceptor_SOURCES = t/unit/acceptor.c
+t_00_unit_acceptor_LDADD = $(TEST_LIBS)
+
 check_PROGRAMS += t/00-unit-bytes
 t_00_unit_bytes_SOURCES = t/unit/bytes.c
 t_00_unit_bytes_LDADD = $(TEST_LIBS)
@@ -82,16 +86,25 @@ t_00_unit_objstore_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 check_PROGRAMS += t/00-unit-page_cache
 t_00_unit_page_cache_SOURCES = t/unit/page_cache.c
 t_00_unit_page_cache_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
+META_FIXTURE = t/unit/meta_fixture.c t/unit/meta_fixture_objects.c t/unit/meta_fixture.h
+check_PROGRAMS += t/00-unit-data-catalogue
+t_00_unit_data_catalogue_SOURCES = t/unit/data_catalogue.c
+t_00_unit_data_catalogue_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
+
+check_PROGRAMS += t/00-unit-meta-objects
+t_00_unit_meta_objects_SOURCES = t/unit/meta_objects.c $(META_FIXTURE)
+t_00_unit_meta_objects_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
+
 check_PROGRAMS += t/00-unit-meta-state
-t_00_unit_meta_state_SOURCES = t/unit/meta_state.c t/unit/meta_fixture.c t/unit/meta_fixture.h
+t_00_unit_meta_state_SOURCES = t/unit/meta_state.c $(META_FIXTURE)
 t_00_unit_meta_state_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
 
 check_PROGRAMS += t/00-unit-meta-settings
-t_00_unit_meta_settings_SOURCES = t/unit/meta_settings.c t/unit/meta_fixture.c t/unit/meta_fixture.h
+t_00_unit_meta_settings_SOURCES = t/unit/meta_settings.c $(META_FIXTURE)
 t_00_unit_meta_settings_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
 
 check_PROGRAMS += t/00-unit-meta-snapshot
-t_00_unit_meta_snapshot_SOURCES = t/unit/meta_snapshot.c t/unit/meta_fixture.c t/unit/meta_fixture.h
+t_00_unit_meta_snapshot_SOURCES = t/unit/meta_snapshot.c $(META_FIXTURE)
 t_00_unit_meta_snapshot_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
 
 check_PROGRAMS += t/00-unit-meta-sqlite
@@ -198,7 +211,7 @@ t/kmsg_types_gen.c: t/golden/kmsg_types.kmsg $(KMSG_GEN)
 check_PROGRAMS += t/kmsg-tool
 t_kmsg_tool_SOURCES = t/kmsg_tool.c t/lib/kmsg_fill.c t/lib/kmsg_fill.h
 t_kmsg_tool_LDADD = $(COMMON_LIBS)
-EXTRA_DIST += t/10-kmsg-differential.py t/golden/kafka_messages.py t/golden/kafka_messages.txt
+EXTRA_DIST += t/10-kmsg-differential.py t/10-kmsg-wire.py t/lib/kafka_wire.py t/golden/kafka_messages.py t/golden/kafka_messages.txt
 
 EXTRA_DIST += t/run t/all-checks t/00-headers.t t/90-layers.t t/90-tidy.t t/lib/tree.py
 EXTRA_DIST += t/run t/all-checks t/00-headers.t t/90-layers.t t/lib/tree.py
@@ -246,6 +259,7 @@ check-local: check-programs
 include t/fuzz/local.mk
 include t/bench/local.mk
 include t/sim/local.mk
-EXTRA_DIST += t/golden/meta_row.bin t/golden/meta_row_update.bin t/golden/meta_row_grow.bin t/golden/meta_entity_topic.bin t/golden/cluster.bin
+EXTRA_DIST += t/golden/meta_row.bin t/golden/meta_row_update.bin t/golden/meta_row_grow.bin t/golden/meta_row_commit.bin t/golden/meta_entity_topic.bin \
+	t/golden/meta_entity_object.bin t/golden/cluster.bin
 EXTRA_DIST += t/golden/ipc_hello.bin t/golden/ipc_append.bin t/golden/ipc_error.bin t/golden/ipc_release.bin
 include t/regress/local.mk

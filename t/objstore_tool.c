@@ -17,7 +17,7 @@
 
 #include "common/env_uv.h"
 #include "common/must.h"
-#include "storaged/objstore/objstore.h"
+#include "storaged/objstore/url.h"
 
 static uv_loop_t loop;
 static struct env *env;
@@ -65,11 +65,11 @@ static void on_get(void *arg, struct obj_result result, struct slice data, uint6
 	finish(r, result, said);
 }
 
-static void on_list(void *arg, struct obj_result result, char *const *keys, size_t n, bool more)
+static void on_list(void *arg, struct obj_result result, const struct obj_entry *entries, size_t n, bool more)
 {
 	char said[40];
 	for (size_t i = 0; i < n; i++)
-		printf("+ %s\n", keys[i]);
+		printf("+ %s %llu\n", entries[i].key, (unsigned long long)entries[i].size);
 	snprintf(said, sizeof(said), " %zu%s", n, more ? " more" : "");
 	finish(arg, result, said);
 }

@@ -12,13 +12,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <utlist.h>
 
-#include "common/child.h"
-#include "common/env_uv.h"
 #include "common/must.h"
 #include "common/record_decode.h"
-#include "common/topics.h"
+#include "common/worker.h"
 
 #define LINE_BYTES_MAX (64u << 10)
 #define ANSWER_BYTES_MAX (8u << 20)
@@ -28,6 +27,7 @@ struct conn {
 	uv_tcp_t tcp;
 	uv_write_t write;
 	struct conn *next;
+	uint8_t address[16];            /* of the client, as acceptor_gone() wants it */
 	enum { MODE_NONE, MODE_APPEND, MODE_READ } mode;
 	char name[1025];
 	uint64_t from;                  /* MODE_READ: where the next record is looked for */
@@ -37,14 +37,9 @@ struct conn {
 	bool eof, ending;               /* ending: closes when out has left */
 };
 
-static struct worker {
-	struct child child;
-	uv_loop_t loop;
-	struct env *env;
-	struct topics *topics;
+static struct {
+	struct worker worker;
 	struct conn *conns;
-	uv_tcp_t listener[CHILD_LISTENERS_MAX];
-	uv_poll_t control;
 	bool draining;
 } w;
 
@@ -56,8 +51,6 @@ static void on_closed(uv_handle_t *h)
 	buf_done(&c->in);
 	buf_done(&c->out);
 	free(c);
-	if (w.draining && w.conns == NULL)
-		uv_stop(&w.loop);
 }
 
 static void conn_close(struct conn *c)
@@ -67,7 +60,7 @@ static void conn_close(struct conn *c)
 	LL_DELETE(w.conns, c);
 	if (c->call != NULL)
 		topics_abandon(c->call);
-	metric_add(METRIC_HTTP_CONNECTIONS, -1);
+	acceptor_gone(&w.worker.acceptor, c->address);
 	uv_close((uv_handle_t *)&c->tcp, on_closed);
 }
 
@@ -143,7 +136,7 @@ static void append(struct conn *c, Ipc__LogRef *log, struct slice line)
 	must(record_batch_end(&writer) > 0);
 	m.log = log;
 	m.record_count = 1;
-	c->call = topics_call(w.topics, IPC_APPEND, &m.base, buf_slice(&batch), env_now_ms(w.env) + CALL_MS, on_answer, c);
+	c->call = topics_call(w.worker.topics, IPC_APPEND, &m.base, buf_slice(&batch), env_now_ms(w.worker.env) + CALL_MS, on_answer, c);
 	buf_done(&batch);
 }
 
@@ -155,8 +148,8 @@ static void read_or_wait(struct conn *c, Ipc__LogRef *log)
 	read.partition_given = wait.partition_given = true;
 	read.from = wait.from = (int64_t)c->from;
 	read.max_bytes = ANSWER_BYTES_MAX / 32; /* of batches, perhaps compressed */
-	c->call = topics_call(w.topics, c->waits ? IPC_WAIT : IPC_READ, c->waits ? &wait.base : &read.base,
-			      slice_of(NULL, 0), env_now_ms(w.env) + CALL_MS, on_answer, c);
+	c->call = topics_call(w.worker.topics, c->waits ? IPC_WAIT : IPC_READ, c->waits ? &wait.base : &read.base,
+			      slice_of(NULL, 0), env_now_ms(w.worker.env) + CALL_MS, on_answer, c);
 }
 
 /* False when no whole line is there. */
@@ -222,7 +215,7 @@ static void conn_step(struct conn *c)
 			c->writing = uv_write(&c->write, stream, &out, 1, on_written) == 0 || (conn_close(c), false);
 		else if (c->ending || w.draining)
 			conn_close(c);
-		else if (topics_is_full(w.topics))
+		else if (topics_is_full(w.worker.topics))
 			go = false; /* on_room() comes back here */
 		else if (c->mode == MODE_READ)
 			read_or_wait(c, &log);
@@ -234,18 +227,21 @@ static void conn_step(struct conn *c)
 		uv_read_start(stream, on_alloc, on_bytes);
 }
 
-static void on_connection(uv_stream_t *listener, int status)
+static void on_conn(void *arg, int fd, const uint8_t address[16], const struct child_listener *from)
 {
 	struct conn *c = must_calloc(1, sizeof(*c));
-	must(uv_tcp_init(&w.loop, &c->tcp) == 0);
+	must(uv_tcp_init(w.worker.loop, &c->tcp) == 0 && uv_tcp_open(&c->tcp, fd) == 0);
 	c->tcp.data = c->write.data = c;
+	memcpy(c->address, address, sizeof(c->address));
 	LL_PREPEND(w.conns, c);
 	buf_init(&c->in, LINE_BYTES_MAX);
 	buf_init(&c->out, ANSWER_BYTES_MAX);
-	metric_add(METRIC_HTTP_CONNECTIONS, 1);
-	if (status < 0 || uv_accept(listener, (uv_stream_t *)&c->tcp) < 0)
-		conn_close(c);
 	conn_step(c);
+}
+
+static void on_refused(void *arg, int fd)
+{
+	close(fd);
 }
 
 static void step_all(void *arg)
@@ -258,42 +254,26 @@ static void step_all(void *arg)
 	}
 }
 
-static void on_control(uv_poll_t *poll, int status, int events)
+static void on_drain(void *arg)
 {
-	struct control_msg msg;
-	int r;
-	while ((r = control_recv(CHILD_CONTROL_FD, &msg)) == 0) {
-		if (msg.type != CONTROL_DRAIN || w.draining)
-			continue;
-		w.draining = true;
-		for (unsigned i = 0; i < w.child.n_listeners; i++)
-			uv_close((uv_handle_t *)&w.listener[i], NULL);
-		step_all(NULL);
-		if (w.conns == NULL)
-			uv_stop(&w.loop);
-	}
-	if (r == -EPIPE)
-		exit(0); /* the supervisor is gone: so is everything */
+	w.draining = true;
+	acceptor_stop(&w.worker.acceptor);
+	step_all(NULL);
+	acceptor_when_empty(&w.worker.acceptor, worker_drained, &w.worker);
 }
 
 int main(int argc, char **argv)
 {
-	struct topics_config config = { .socket_path = w.child.socket_path, .role = IPC_ROLE_HTTP };
-	child_start(&w.child, PROCESS_WORKER_HTTP, argc, argv);
-	config.instance = w.child.instance;
-	memcpy(config.proof, w.child.proof, sizeof(config.proof));
-	if (uv_loop_init(&w.loop) < 0 || uv_poll_init(&w.loop, &w.control, CHILD_CONTROL_FD) < 0 ||
-	    uv_poll_start(&w.control, UV_READABLE, on_control) < 0 || env_uv_new(&w.loop, &w.env) < 0 ||
-	    topics_new(w.env, &config, &w.topics) < 0)
-		child_fatal(1, "cannot start");
-	topics_on_room(w.topics, step_all, NULL);
-	for (unsigned i = 0; i < w.child.n_listeners; i++) {
-		if (uv_tcp_init(&w.loop, &w.listener[i]) < 0 ||
-		    uv_tcp_open(&w.listener[i], w.child.listener[i].fd) < 0 ||
-		    uv_listen((uv_stream_t *)&w.listener[i], 128, on_connection) < 0)
-			child_fatal(1, "cannot serve %s", w.child.listener[i].address);
-	}
-	control_send(CHILD_CONTROL_FD, &(struct control_msg){ .magic = CONTROL_MAGIC, .type = CONTROL_READY });
-	uv_run(&w.loop, UV_RUN_DEFAULT);
-	control_send(CHILD_CONTROL_FD, &(struct control_msg){ .magic = CONTROL_MAGIC, .type = CONTROL_DONE });
+	static const struct worker_events events = { .on_room = step_all, .on_drain = on_drain };
+	worker_init(&w.worker, PROCESS_WORKER_HTTP, argc, argv);
+	acceptor_open(&w.worker.acceptor, &(struct acceptor_config){
+		.loop = w.worker.loop,
+		.child = &w.worker.child,
+		.connections = METRIC_HTTP_CONNECTIONS,
+		.accepted = METRIC_HTTP_ACCEPTED,
+		.refused = METRIC_HTTP_REFUSED,
+		.on_conn = on_conn,
+		.on_refused = on_refused,
+	});
+	worker_run(&w.worker, &events, NULL);
 }

@@ -63,6 +63,15 @@ static bool is_used(const struct process_entry *p)
 	return p->pid > 0 || p->state == PROCESS_BACKING_OFF;
 }
 
+/* Clients that are connected to it. */
+static uint64_t connections_of(const struct metrics_page *page)
+{
+	if (page == NULL)
+		return 0;
+	return __atomic_load_n(&page->value[METRIC_HTTP_CONNECTIONS], __ATOMIC_RELAXED) +
+	       __atomic_load_n(&page->value[METRIC_KAFKA_CONNECTIONS], __ATOMIC_RELAXED);
+}
+
 void admin_print_processes(const struct server *s, struct buf *out)
 {
 	const struct process_table *t = s->child->processes;
@@ -74,9 +83,10 @@ void admin_print_processes(const struct server *s, struct buf *out)
 			continue;
 		struct usage u = p.pid > 0 ? usage_of(p.pid) : (struct usage){ 0 };
 		buf_printf(out, "%s{\"kind\":\"%s\",\"index\":%u,\"pid\":%d,\"state\":\"%s\",\"uptime\":%.3f,"
-			   "\"restarts\":%" PRIu64 ",\"rss\":%" PRIu64 ",\"cpu\":%.2f}", any ? "," : "",
+			   "\"restarts\":%" PRIu64 ",\"rss\":%" PRIu64 ",\"cpu\":%.2f,\"connections\":%" PRIu64 "}",
+			   any ? "," : "",
 			   process_role_name(p.kind), p.index, (int)p.pid, state_name(p.state), uptime_of(s, &p),
-			   p.restarts, u.rss_bytes, u.cpu_seconds);
+			   p.restarts, u.rss_bytes, u.cpu_seconds, connections_of(s->child->pages[i]));
 		any = true;
 	}
 	buf_put_str(out, "]}\n");

@@ -123,7 +123,7 @@ void conn_close(struct conn *c)
 		c->next->prev = c->prev;
 	uv_close((uv_handle_t *)&c->poll, on_handle_closed);
 	uv_close((uv_handle_t *)&c->timer, on_handle_closed);
-	server_conn_gone(c->server, c->address);
+	acceptor_gone(c->server->acceptor, c->address);
 }
 
 struct conn *conn_next(const struct conn *c)

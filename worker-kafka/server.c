@@ -14,16 +14,13 @@
 #include "worker-kafka/request.h"
 #include "worker-kafka/topic_cache.h"
 
-static void on_conn(void *arg, int fd, const uint8_t address[16])
+static void on_conn(void *arg, int fd, const uint8_t address[16], const struct child_listener *from)
 {
-	metric_add(METRIC_KAFKA_ACCEPTED, 1);
-	metric_add(METRIC_KAFKA_CONNECTIONS, 1);
 	conn_new(arg, fd, address);
 }
 
 static void on_refused(void *arg, int fd)
 {
-	metric_add(METRIC_KAFKA_REFUSED, 1);
 	close(fd);
 }
 
@@ -45,40 +42,30 @@ static void set_advertised(struct server *s, const char *advertised)
 	snprintf(s->host, sizeof(s->host), "%.*s", (int)n, advertised);
 }
 
-void server_init(struct server *s, uv_loop_t *loop, struct env *env, struct topics *topics, const struct conf *conf,
-		 const char *advertised)
+static void start_accepting(struct server *s, struct worker *w)
 {
-	static const struct acceptor_events events = { .on_conn = on_conn, .on_refused = on_refused };
-	*s = (struct server){ .env = env, .loop = loop, .topics = topics, .conf = conf };
-	set_advertised(s, advertised);
-	acceptor_init(&s->acceptor, loop, conf, &events, s);
+	s->acceptor = &w->acceptor;
+	acceptor_open(s->acceptor, &(struct acceptor_config){
+		.loop = w->loop,
+		.child = &w->child,
+		.connections = METRIC_KAFKA_CONNECTIONS,
+		.accepted = METRIC_KAFKA_ACCEPTED,
+		.refused = METRIC_KAFKA_REFUSED,
+		.on_conn = on_conn,
+		.on_refused = on_refused,
+		.arg = s,
+	});
+}
+
+void server_init(struct server *s, struct worker *w)
+{
+	*s = (struct server){ .env = w->env, .loop = w->loop, .topics = w->topics, .conf = &w->child.conf };
+	set_advertised(s, w->child.kafka_address);
 	s->cache = topic_cache_new(s);
-	record_decoder_init(&s->decoder, conf->max_decompressed_size);
-	topics_on_reclaim(topics, on_reclaim, s);
-	/* The page may be that of a process which died with connections open. */
-	metric_set(METRIC_KAFKA_CONNECTIONS, 0);
-	metric_set(METRIC_KAFKA_BUFFERED_BYTES, 0);
-}
-
-int server_listen(struct server *s, int fd)
-{
-	return acceptor_listen(&s->acceptor, fd);
-}
-
-static void end_when_drained(struct server *s)
-{
-	if (!s->draining || s->conns != NULL || s->on_drained == NULL)
-		return;
-	void (*on_drained)(void *arg) = s->on_drained;
-	s->on_drained = NULL;
-	on_drained(s->on_drained_arg);
-}
-
-void server_conn_gone(struct server *s, const uint8_t address[16])
-{
-	acceptor_gone(&s->acceptor, address);
-	metric_add(METRIC_KAFKA_CONNECTIONS, -1);
-	end_when_drained(s);
+	record_decoder_init(&s->decoder, s->conf->max_decompressed_size);
+	topics_on_reclaim(s->topics, on_reclaim, s);
+	metric_set(METRIC_KAFKA_BUFFERED_BYTES, 0); /* the page may be that of a process which died */
+	start_accepting(s, w);
 }
 
 void server_drain(struct server *s, void (*on_drained)(void *arg), void *arg)
@@ -86,14 +73,12 @@ void server_drain(struct server *s, void (*on_drained)(void *arg), void *arg)
 	if (s->draining)
 		return;
 	s->draining = true;
-	acceptor_stop(&s->acceptor);
+	acceptor_stop(s->acceptor);
 	for (struct conn *c = s->conns, *next; c != NULL; c = next) {
 		next = conn_next(c);
 		conn_drain(c);
 	}
-	s->on_drained = on_drained;
-	s->on_drained_arg = arg;
-	end_when_drained(s);
+	acceptor_when_empty(s->acceptor, on_drained, arg);
 }
 
 void server_room(struct server *s)
@@ -106,10 +91,9 @@ void server_room(struct server *s)
 void server_close(struct server *s)
 {
 	s->draining = true;
-	s->on_drained = NULL;
 	while (s->conns != NULL)
 		conn_close(s->conns);
-	acceptor_close(&s->acceptor);
+	acceptor_close(s->acceptor);
 	topic_cache_free(s->cache);
 	record_decoder_done(&s->decoder);
 }

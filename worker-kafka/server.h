@@ -5,9 +5,8 @@
 #ifndef WORKER_KAFKA_SERVER_H
 #define WORKER_KAFKA_SERVER_H
 
-#include "common/acceptor.h"
 #include "common/record_decode.h"
-#include "common/topics.h"
+#include "common/worker.h"
 
 struct conn;
 struct topic_cache;
@@ -20,21 +19,16 @@ struct server {
 	char host[256];                 /* advertised by this node */
 	uint16_t port;
 
-	struct acceptor acceptor;
+	struct acceptor *acceptor;
 	struct conn *conns;             /* all open ones */
 	struct topic_cache *cache;      /* owned */
 	struct record_decoder decoder;  /* one batch at a time */
 	bool draining;
 	bool full;                      /* storaged takes nothing more: no socket is read until server_room() */
-	void (*on_drained)(void *arg);
-	void *on_drained_arg;
 };
 
-/* advertised: host:port that clients are told. The server takes pieces back when storaged asks for them. */
-void server_init(struct server *s, uv_loop_t *loop, struct env *env, struct topics *topics, const struct conf *conf,
-		 const char *advertised);
-/* Begins to accept on fd (listening, inherited). 0 or a negative errno. */
-int server_listen(struct server *s, int fd);
+/* Begins to accept on the worker's listeners, takes pieces back when storaged asks for them. */
+void server_init(struct server *s, struct worker *w);
 /* Stops accepting, answers what is parked, closes each connection after its last answer; on_drained
  * once, when none is left. */
 void server_drain(struct server *s, void (*on_drained)(void *arg), void *arg);
@@ -43,8 +37,5 @@ void server_close(struct server *s);
 
 /* storaged takes calls again: all sockets are read. */
 void server_room(struct server *s);
-
-/* For connections: the count of their address, and their end. */
-void server_conn_gone(struct server *s, const uint8_t address[16]);
 
 #endif

@@ -83,6 +83,7 @@ class Field:
             raise Fault(f"{kind} cannot be null")
         if self.tag is not None and (message.flexible is None or self.low < message.flexible):
             raise Fault("a tag before the first flexible version")
+        self.default_text = default
         self.default = self.default_of(default)
 
     def default_of(self, text):

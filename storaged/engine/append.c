@@ -14,7 +14,6 @@
 #include <stdlib.h>
 
 #include "common/metrics.h"
-#include "proto/frame.pb-c.h"
 
 #define ANSWERS_A_TURN 256u             /* a loop turn stays short, however many frames an object held */
 
@@ -139,7 +138,7 @@ static void append_give_verdict(struct engine_append *a)
 	if (!a->base_known)
 		a->base_offset = a->log->confirm;
 	a->next_offset = a->log->confirm;
-	a->timestamp_ms = a->log->last_time;
+	a->timestamp_ms = a->log->submitted.last_time;
 	append_finish(a, NULL);
 }
 
@@ -210,13 +209,13 @@ static void append_submit(struct engine_append *a, const struct frame *f, uint64
 	struct engine *e = a->engine;
 	struct log *log = a->log;
 	struct frame_facts facts = {
-		.base = f->base_offset, .next = f->base_offset + f->record_count, .append_time = f->append_time,
-		.ticket = ticket, .has_producer = a->has_producer, .has_stream_seq = a->has_stream_seq,
-		.closes = a->close_after, .producer_id = a->producer_id, .stream_seq = a->stream_seq,
-		.producer_epoch = a->producer_epoch, .producer_seq = a->producer_seq, .has_claim = a->has_claim,
-		.claim = a->claim,
+		.base = f->base_offset, .next = f->base_offset + f->record_count, .bytes = (uint32_t)f->payload.n,
+		.append_time = f->append_time, .ticket = ticket, .has_producer = a->has_producer,
+		.has_stream_seq = a->has_stream_seq, .closes = a->close_after, .producer_id = a->producer_id,
+		.stream_seq = a->stream_seq, .producer_epoch = a->producer_epoch, .producer_seq = a->producer_seq,
+		.has_claim = a->has_claim, .claim = a->claim,
 	};
-	log_submit(log, &facts);
+	log_state_apply(&log->submitted, &facts);
 	if (f->payload.n > 0) {
 		struct frame_ref ref = {
 			.base = f->base_offset, .latest_ms = f->max_timestamp, .session = e->n_sessions - 1, .seq = seq,
@@ -251,8 +250,8 @@ static bool draft_make(struct engine_append *a, int64_t now_ms, struct draft *re
 	char id_buf[PRODUCER_ID_MAX + 1];
 	meta_fill(a, &meta, &producer, id_buf);
 	struct frame f = {
-		.log_id = log->id, .base_offset = log->next, .epoch = log->epoch,
-		.append_time = now_ms > log->last_time ? now_ms : log->last_time,
+		.log_id = log->id, .base_offset = log->submitted.next, .epoch = log->epoch,
+		.append_time = now_ms > log->submitted.last_time ? now_ms : log->submitted.last_time,
 	};
 	f.max_timestamp = f.append_time;
 	f.meta.n = frame__meta__get_packed_size(&meta);

@@ -274,7 +274,7 @@ void engine_free(struct engine *e)
 struct log *engine_log_add(struct engine *e, uint64_t log_id_, uint32_t epoch, uint64_t start, bool closed)
 {
 	struct log *log = log_new(log_id_, epoch, start, closed);
-	log->confirm = log->next = start;
+	log->confirm = log->submitted.next = start;
 	log_table_add(&e->logs, log);
 	return log;
 }
@@ -319,7 +319,7 @@ uint64_t log_confirm(const struct log *log)
 
 uint64_t log_next(const struct log *log)
 {
-	return log->next;
+	return log->submitted.next;
 }
 
 bool log_is_closed(const struct log *log)

@@ -9,6 +9,7 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/engine/engine_impl.h \
 	storaged/engine/engine_read.h \
 	storaged/engine/fetch.c \
+	storaged/engine/frame_facts.c storaged/engine/frame_facts.h \
 	storaged/engine/kafka_producer.c storaged/engine/kafka_producer.h \
 	storaged/engine/log.c storaged/engine/log.h \
 	storaged/engine/page_cache.c storaged/engine/page_cache.h \

@@ -15,38 +15,46 @@ struct log *log_new(uint64_t id, uint32_t epoch, uint64_t start, bool closed)
 	log->id = id;
 	log->epoch = epoch;
 	log->start = start;
-	log->closed = log->closed_submitted = closed;
+	log->closed = log->submitted.closed = closed;
 	return log;
 }
 
 void log_free(struct log *log)
 {
 	must(log->refs == 0);
-	if (log->extra != NULL) {
-		producer_table_done(&log->extra->producers);
-		kafka_producers_done(&log->extra->kafka);
-		free(log->extra->stream_seq);
-		free(log->extra->closed_by_id);
-		free(log->extra);
-	}
+	log_state_done(&log->submitted);
 	free(log->frames);
 	free(log);
 }
 
-struct log_extra *log_extra(struct log *log)
+/* -------------------------------------------------------------------- state */
+
+void log_state_done(struct log_state *s)
 {
-	if (log->extra == NULL)
-		log->extra = must_calloc(1, sizeof(*log->extra));
-	return log->extra;
+	if (s->extra == NULL)
+		return;
+	producer_table_done(&s->extra->producers);
+	kafka_producers_done(&s->extra->kafka);
+	free(s->extra->stream_seq);
+	free(s->extra->closed_by_id);
+	free(s->extra);
+	s->extra = NULL;
 }
 
-static void log_submit_close(struct log *log, const struct frame_facts *f)
+struct log_extra *log_state_extra(struct log_state *s)
 {
-	log->closed_submitted = true;
-	log->close_ticket = f->ticket;
+	if (s->extra == NULL)
+		s->extra = must_calloc(1, sizeof(*s->extra));
+	return s->extra;
+}
+
+static void state_close(struct log_state *s, const struct frame_facts *f)
+{
+	s->closed = true;
+	s->close_ticket = f->ticket;
 	if (!f->has_producer)
 		return;
-	struct log_extra *x = log_extra(log);
+	struct log_extra *x = log_state_extra(s);
 	free(x->closed_by_id);
 	x->has_closed_by = true;
 	x->closed_by_id = must_memdup(f->producer_id.p, f->producer_id.n);
@@ -55,38 +63,44 @@ static void log_submit_close(struct log *log, const struct frame_facts *f)
 	x->closed_by_seq = f->producer_seq;
 }
 
-void log_submit(struct log *log, const struct frame_facts *f)
+static void state_producers(struct log_state *s, const struct frame_facts *f)
 {
-	must(f->base == log->next && f->next >= f->base && f->append_time >= log->last_time);
-	log->next = f->next;
-	log->last_time = f->append_time;
-	log->last_ticket = f->ticket;
 	if (f->has_producer) {
 		struct producer state = {
 			.epoch = f->producer_epoch, .seq = f->producer_seq, .base = f->base, .next = f->next,
 			.used_ms = f->append_time, .ticket = f->ticket,
 		};
-		producer_accept(&log_extra(log)->producers, f->producer_id, &state);
+		producer_accept(&log_state_extra(s)->producers, f->producer_id, &state);
 	}
 	if (f->has_claim)
-		metric_add(METRIC_KAFKA_PRODUCERS_DROPPED, kafka_producer_accept(&log_extra(log)->kafka, &f->claim,
-									 f->append_time, f->base, f->ticket));
+		metric_add(METRIC_KAFKA_PRODUCERS_DROPPED, kafka_producer_accept(&log_state_extra(s)->kafka, &f->claim,
+										 f->append_time, f->base, f->ticket));
+}
+
+void log_state_apply(struct log_state *s, const struct frame_facts *f)
+{
+	must(f->base == s->next && f->next >= f->base && f->append_time >= s->last_time);
+	s->next = f->next;
+	s->bytes += f->bytes;
+	s->last_time = f->append_time;
+	s->last_ticket = f->ticket;
+	state_producers(s, f);
 	if (f->has_stream_seq) {
-		struct log_extra *x = log_extra(log);
+		struct log_extra *x = log_state_extra(s);
 		free(x->stream_seq);
 		x->stream_seq = f->stream_seq.n > 0 ? must_memdup(f->stream_seq.p, f->stream_seq.n) : must_calloc(1, 1);
 		x->stream_seq_len = (uint32_t)f->stream_seq.n;
 		x->stream_seq_ticket = f->ticket;
 	}
 	if (f->closes)
-		log_submit_close(log, f);
+		state_close(s, f);
 }
 
 /* -------------------------------------------------------------------- index */
 
 void log_index_add(struct log *log, const struct frame_ref *ref)
 {
-	must(ref->base < log->next && (log->n_frames == 0 || log->frames[log->n_frames - 1].base < ref->base));
+	must(ref->base < log->submitted.next && (log->n_frames == 0 || log->frames[log->n_frames - 1].base < ref->base));
 	if (log->n_frames == log->frames_capacity) {
 		log->frames_capacity = log->frames_capacity == 0 ? 1 : log->frames_capacity * 2;
 		log->frames = must_realloc(log->frames, log->frames_capacity * sizeof(*log->frames));
@@ -114,7 +128,7 @@ uint32_t log_index_find(const struct log *log, uint64_t offset)
 uint64_t log_frame_end(const struct log *log, uint32_t i)
 {
 	must(i < log->n_frames);
-	return i + 1 < log->n_frames ? log->frames[i + 1].base : log->next;
+	return i + 1 < log->n_frames ? log->frames[i + 1].base : log->submitted.next;
 }
 
 uint32_t log_index_visible(const struct log *log)

@@ -3,8 +3,8 @@
  * One log in memory: its bounds, where each of its batches stands in the WAL, who waits for it, and what
  * append decisions need. And the table of all logs by id.
  *
- * next, closed_submitted, producers, stream_seq and closed_by are those of the submitted log; the tickets
- * beside them say from when they are durable. confirm and closed are durable.
+ * What stands in `submitted` is that of all frames written; the tickets beside it say from when it is durable.
+ * confirm and closed are durable.
  *
  * Owned by the engine. refs counts frames in flight and reads; a removed log is freed when it is 0.
  */
@@ -12,7 +12,7 @@
 #define STORAGED_ENGINE_LOG_H
 
 #include "storaged/engine/engine.h"
-#include "storaged/engine/kafka_producer.h"
+#include "storaged/engine/frame_facts.h"
 #include "storaged/engine/producer.h"
 
 /*
@@ -41,38 +41,40 @@ struct log_extra {
 	uint64_t closed_by_epoch, closed_by_seq;
 };
 
-struct log {
-	uint64_t id;
-	uint32_t epoch, refs;
-	uint64_t start, confirm, next;
+/*
+ * What frames make of a log, one after the other; moved by log_state_apply() alone. A log has two: that of all frames
+ * written, which decides appends, and that of the frames that stand in data objects, which goes into state entries.
+ */
+struct log_state {
+	uint64_t next;                  /* assigned end */
+	uint64_t bytes;                 /* of all batches ever, trimmed ones too */
 	int64_t last_time;              /* append time of the last frame */
 	uint64_t last_ticket;           /* of the last frame; meaningful while next > confirm or a close is in flight */
 	uint64_t close_ticket;
-	bool closing, closed, closed_submitted, removed;
+	bool closed;
+	struct log_extra *extra;        /* owned; NULL until needed */
+};
+
+struct log {
+	uint64_t id;
+	uint32_t epoch, refs;
+	uint64_t start, confirm;
+	struct log_state submitted;
+	bool closing, closed, removed;
 	bool recovered;                 /* a frame of it was read back */
 	bool wake;                      /* confirm moved and its waiters were not looked at yet */
 	struct frame_ref *frames;       /* batches in order of base */
 	uint32_t n_frames, frames_capacity;
-	struct log_extra *extra;        /* NULL until needed */
 	struct engine_wait *waits, *late_waits; /* late: planted bug */
-};
-
-/* Everything a frame says about its log beyond its batch. */
-struct frame_facts {
-	uint64_t base, next;
-	int64_t append_time;
-	uint64_t ticket;
-	bool has_producer, has_stream_seq, closes, has_claim;
-	struct slice producer_id, stream_seq;
-	uint64_t producer_epoch, producer_seq;
-	struct kafka_claim claim;       /* of the batch */
 };
 
 struct log *log_new(uint64_t id, uint32_t epoch, uint64_t start, bool closed);
 void log_free(struct log *log);
 
-/* Submits a frame: next, last_time, producers, stream_seq and close move. */
-void log_submit(struct log *log, const struct frame_facts *f);
+void log_state_done(struct log_state *s);
+/* Moves it on by one frame, which begins at its end. */
+void log_state_apply(struct log_state *s, const struct frame_facts *f);
+struct log_extra *log_state_extra(struct log_state *s);
 
 /* Notes where the batch of the frame just submitted stands; latest_ms is its own maximum timestamp. */
 void log_index_add(struct log *log, const struct frame_ref *ref);
@@ -83,8 +85,6 @@ uint64_t log_frame_end(const struct log *log, uint32_t i);
 
 /* How many batches lie below confirm, at least in part. */
 uint32_t log_index_visible(const struct log *log);
-
-struct log_extra *log_extra(struct log *log);
 
 /* The logs of a node by id: an open hash of pointers. Zero-initialised is empty. */
 struct log_table {

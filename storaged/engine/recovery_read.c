@@ -10,8 +10,6 @@
 #include <stdlib.h>
 
 #include "common/metrics.h"
-#include "common/record_batch.h"
-#include "proto/frame.pb-c.h"
 #include "storaged/planted.h"
 
 #define READ_BYTES_MAX (64u << 20)      /* asked for at a time, beyond one object */
@@ -37,47 +35,12 @@ static void note_request(struct recovery *r, const struct frame *f, const struct
 	request_table_note(&r->engine->requests, &q);
 }
 
-/* What the meta says; its slices live as long as m. NULL or a fault. */
-static const char *facts_of_meta(const Frame__Meta *m, struct frame_facts *facts)
-{
-	facts->closes = m->closes;
-	facts->has_stream_seq = m->has_stream_seq;
-	facts->stream_seq = slice_of(m->stream_seq.data, m->stream_seq.len);
-	if (m->producer != NULL && !planted(PLANTED_PRODUCER_FORGOTTEN)) {
-		facts->has_producer = true;
-		facts->producer_id = slice_str(m->producer->id);
-		facts->producer_epoch = m->producer->epoch;
-		facts->producer_seq = m->producer->seq;
-		if (facts->producer_id.n == 0 || facts->producer_id.n > PRODUCER_ID_MAX)
-			return "a frame's producer id is out of bounds";
-	}
-	return NULL;
-}
-
-/* The producer that the batch itself names. NULL or a fault. */
-static const char *facts_of_batch(const struct frame *f, struct frame_facts *facts)
-{
-	struct record_batch b;
-	if (f->payload.n == 0)
-		return NULL;
-	must(record_batch_read(f->payload, &b) == 0); /* frame_next() did */
-	if (b.producer_id < 0 || planted(PLANTED_PRODUCER_FORGOTTEN))
-		return NULL;
-	if (b.producer_epoch < 0 || b.base_sequence < 0)
-		return "a batch's producer fields are out of bounds";
-	facts->has_claim = true;
-	facts->claim = (struct kafka_claim){
-		.id = b.producer_id, .epoch = b.producer_epoch, .first = b.base_sequence, .count = b.record_count,
-	};
-	return NULL;
-}
-
 static void frame_take(struct recovery *r, struct log *log, const struct frame_facts *facts, const struct frame *f,
 		       uint64_t seq, uint64_t position)
 {
-	log_submit(log, facts);
+	log_state_apply(&log->submitted, facts);
 	log->recovered = true;
-	log->confirm = log->next;
+	log->confirm = log->submitted.next;
 	if (facts->closes)
 		log->closed = true;
 	if (f->payload.n > 0 && facts->next > log->start) {
@@ -98,18 +61,14 @@ static const char *frame_apply(struct recovery *r, const struct frame *f, uint64
 		return NULL;
 	}
 	if (!log->recovered)
-		log->next = log->confirm = 0;
-	if (f->base_offset != log->next)
+		log->submitted.next = log->confirm = 0;
+	if (f->base_offset != log->submitted.next)
 		return "records are missing before a frame of it, or are there twice";
-	if (f->append_time < log->last_time)
+	if (f->append_time < log->submitted.last_time)
 		return "time runs backwards in a frame of it";
-	struct frame_facts facts = {
-		.base = f->base_offset, .next = f->base_offset + f->record_count, .append_time = f->append_time,
-	};
-	Frame__Meta *m = frame__meta__unpack(NULL, f->meta.n, f->meta.p);
-	const char *fault = m == NULL ? "a frame's meta is malformed" : facts_of_meta(m, &facts);
-	if (fault == NULL)
-		fault = facts_of_batch(f, &facts);
+	struct frame_facts facts;
+	Frame__Meta *m;
+	const char *fault = frame_facts_read(f, &facts, &m);
 	if (fault == NULL) {
 		note_request(r, f, &facts, m, seq);
 		frame_take(r, log, &facts, f, seq, position);

@@ -36,7 +36,7 @@ bool engine_wait(struct engine *e, struct engine_wait *w)
 	struct log *log = w->log;
 	if (wait_is_ready(w))
 		return true;
-	bool late = planted(PLANTED_LOST_WAKEUP) && log->next > log->confirm;
+	bool late = planted(PLANTED_LOST_WAKEUP) && log->submitted.next > log->confirm;
 	wait_link(late ? &log->late_waits : &log->waits, w);
 	metric_add(METRIC_WAITERS, 1);
 	return false;

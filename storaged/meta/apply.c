@@ -37,6 +37,16 @@ void apply_bytes(ProtobufCBinaryData *ret, const void *p, size_t n)
 	ret->len = n;
 }
 
+void apply_checked(Meta__Result__One *one, struct pico_error *ret_error)
+{
+	*ret_error = (struct pico_error){ 0 };
+	if (one->error != PICO_OK) {
+		pico_error_set(ret_error, (enum pico_error_kind)one->error, "%s", one->message);
+		free(one->message);
+	}
+	free(one->topic_id.data);
+}
+
 /* ---------------------------------------------------------------- cluster and nodes */
 
 static void apply_init_cluster(struct state *s, const struct sql_row *row, const Meta__Command *c,
@@ -100,16 +110,6 @@ static void apply_register_node(struct state *s, const struct sql_row *row, cons
 	one->created = true;
 }
 
-/* Every session of the node older than this one is RECOVERED. */
-static bool older_are_recovered(const struct state *s, uint32_t node, uint64_t session)
-{
-	const struct state_session *e = state_session_next(s, node, 0);
-	for (; e != NULL && e->session < session; e = state_session_next(s, node, e->session))
-		if (e->state != SESSION_RECOVERED)
-			return false;
-	return true;
-}
-
 static void apply_session_recovered(struct state *s, const struct sql_row *row, const Meta__Command *c,
 				    Meta__Result__One *one)
 {
@@ -122,8 +122,12 @@ static void apply_session_recovered(struct state *s, const struct sql_row *row, 
 	} else if (e->s.state != SESSION_ENDED || e->s.recoverer != row->node) {
 		apply_refuse(one, PICO_CONFLICT, "session %llu of node %u is not node %u's to recover",
 			     (unsigned long long)r->session, r->node, row->node);
-	} else if (!older_are_recovered(s, r->node, r->session)) {
+	} else if (!state_older_are_recovered(s, r->node, r->session)) {
 		apply_refuse(one, PICO_CONFLICT, "an older session of node %u is not recovered yet", r->node);
+	} else if (e->s.watermark != r->cut) {
+		apply_refuse(one, PICO_CONFLICT, "session %llu of node %u is packed up to %llu, not to its cut %llu",
+			     (unsigned long long)r->session, r->node, (unsigned long long)e->s.watermark,
+			     (unsigned long long)r->cut);
 	} else {
 		e->s.state = SESSION_RECOVERED;
 		e->s.cut = r->cut;
@@ -174,6 +178,11 @@ NAME_OF(noop)
 NAME_OF(allocate_producer_ids)
 NAME_OF(update_topic)
 NAME_OF(grow_topic)
+NAME_OF(commit_objects)
+NAME_OF(objects_deleted)
+NAME_OF(trim_many)
+NAME_OF(expire_topic)
+NAME_OF(touch_expiry)
 #undef NAME_OF
 
 /* name: the node and session a command says it acts for (node 0: the row's); NULL: only in rows of session 0. */
@@ -191,6 +200,11 @@ static const struct apply_row {
 	[META__COMMAND__KIND_ALLOCATE_PRODUCER_IDS] = { apply_allocate_producer_ids, name_allocate_producer_ids },
 	[META__COMMAND__KIND_UPDATE_TOPIC] = { apply_update_topic, name_update_topic },
 	[META__COMMAND__KIND_GROW_TOPIC] = { apply_grow_topic, name_grow_topic },
+	[META__COMMAND__KIND_COMMIT_OBJECTS] = { apply_commit_objects, name_commit_objects },
+	[META__COMMAND__KIND_OBJECTS_DELETED] = { apply_objects_deleted, name_objects_deleted },
+	[META__COMMAND__KIND_TRIM_MANY] = { apply_trim_many, name_trim_many },
+	[META__COMMAND__KIND_EXPIRE_TOPIC] = { apply_expire_topic, name_expire_topic },
+	[META__COMMAND__KIND_TOUCH_EXPIRY] = { apply_touch_expiry, name_touch_expiry },
 };
 
 static void apply_command(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one)

@@ -211,26 +211,16 @@ void apply_grow_topic(struct state *s, const struct sql_row *row, const Meta__Co
 
 /* ---------------------------------------------------------------- asked beforehand */
 
-static void checked(Meta__Result__One *one, struct pico_error *ret_error)
-{
-	*ret_error = (struct pico_error){ 0 };
-	if (one->error != PICO_OK) {
-		pico_error_set(ret_error, (enum pico_error_kind)one->error, "%s", one->message);
-		free(one->message);
-	}
-	free(one->topic_id.data);
-}
-
 void state_check_update(const struct state *s, const Meta__UpdateTopic *u, struct pico_error *ret_error)
 {
 	Meta__Result__One one = META__RESULT__ONE__INIT;
 	check_update(s, u, &one);
-	checked(&one, ret_error);
+	apply_checked(&one, ret_error);
 }
 
 void state_check_grow(const struct state *s, const Meta__GrowTopic *g, struct pico_error *ret_error)
 {
 	Meta__Result__One one = META__RESULT__ONE__INIT;
 	check_grow(s, g, &one);
-	checked(&one, ret_error);
+	apply_checked(&one, ret_error);
 }

@@ -179,7 +179,7 @@ static void compare_existing(const struct state *s, const struct state_topic *t,
 	else if (t->ttl_seconds != c->ttl_seconds)
 		apply_refuse(one, PICO_CONFLICT, "%s exists with TTL %" PRIu64 " s, not %" PRIu64 " s (0: none)",
 			     t->name, t->ttl_seconds, c->ttl_seconds);
-	else if (t->expires_at_ms != c->expires_at_ms)
+	else if (t->ttl_seconds == 0 && t->expires_at_ms != c->expires_at_ms)
 		apply_refuse(one, PICO_CONFLICT, "%s exists with expiry %" PRId64 " ms, not %" PRId64 " ms (0: none)",
 			     t->name, t->expires_at_ms, c->expires_at_ms);
 	else if (t->created_closed != (bool)c->closed)

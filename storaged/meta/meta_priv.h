@@ -8,6 +8,7 @@
 
 #include "storaged/meta/cluster.h"
 #include "storaged/meta/meta.h"
+#include "storaged/meta/snapshot.h"
 
 #define META_PENDING_MAX 65536
 #define META_ROW_BYTES_MAX (1u << 20)   /* a row takes no further command beyond it */

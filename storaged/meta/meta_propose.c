@@ -17,35 +17,24 @@
 /* The proposer's name in the command. */
 static void sign(const struct meta *m, Meta__Command *c)
 {
+#define SIGN(KIND, field)                                \
+	case META__COMMAND__KIND_##KIND:                 \
+		c->field->node = m->config.node;         \
+		c->field->session = m->session;          \
+		break
 	switch (c->kind_case) {
-	case META__COMMAND__KIND_CREATE_TOPIC:
-		c->create_topic->node = m->config.node;
-		c->create_topic->session = m->session;
-		break;
-	case META__COMMAND__KIND_CLOSE_TOPIC:
-		c->close_topic->node = m->config.node;
-		c->close_topic->session = m->session;
-		break;
-	case META__COMMAND__KIND_DELETE_TOPIC:
-		c->delete_topic->node = m->config.node;
-		c->delete_topic->session = m->session;
-		break;
-	case META__COMMAND__KIND_UPDATE_TOPIC:
-		c->update_topic->node = m->config.node;
-		c->update_topic->session = m->session;
-		break;
-	case META__COMMAND__KIND_GROW_TOPIC:
-		c->grow_topic->node = m->config.node;
-		c->grow_topic->session = m->session;
-		break;
-	case META__COMMAND__KIND_NOOP:
-		c->noop->node = m->config.node;
-		c->noop->session = m->session;
-		break;
-	case META__COMMAND__KIND_ALLOCATE_PRODUCER_IDS:
-		c->allocate_producer_ids->node = m->config.node;
-		c->allocate_producer_ids->session = m->session;
-		break;
+	SIGN(CREATE_TOPIC, create_topic);
+	SIGN(CLOSE_TOPIC, close_topic);
+	SIGN(DELETE_TOPIC, delete_topic);
+	SIGN(UPDATE_TOPIC, update_topic);
+	SIGN(GROW_TOPIC, grow_topic);
+	SIGN(NOOP, noop);
+	SIGN(ALLOCATE_PRODUCER_IDS, allocate_producer_ids);
+	SIGN(COMMIT_OBJECTS, commit_objects);
+	SIGN(OBJECTS_DELETED, objects_deleted);
+	SIGN(TRIM_MANY, trim_many);
+	SIGN(EXPIRE_TOPIC, expire_topic);
+	SIGN(TOUCH_EXPIRY, touch_expiry);
 	case META__COMMAND__KIND_SESSION_RECOVERED:
 		c->session_recovered->by_session = m->session;
 		break;
@@ -53,6 +42,7 @@ static void sign(const struct meta *m, Meta__Command *c)
 		must(c->kind_case != META__COMMAND__KIND_INIT_CLUSTER &&
 		     c->kind_case != META__COMMAND__KIND_REGISTER_NODE);
 	}
+#undef SIGN
 }
 
 static Meta__Command *command_copy(const Meta__Command *c, size_t n)

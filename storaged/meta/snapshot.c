@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Entities to bytes and back. The list of topics by last change makes "changed after row B" its tail.
- * While a snapshot is encoded in slices, a topic that a command is about to change is encoded first
+ * Entities to bytes. The lists of topics and of data objects by last change make "changed after row B" their tails.
+ * While a snapshot is encoded in slices, a topic or object that a command is about to change is encoded first
  * (snapshot_save). One whose last change lies below the cursor's was encoded already; one of the very row the
- * cursor stands in may be encoded twice, to the same bytes. Everything but topics is little and is encoded when the
+ * cursor stands in may be encoded twice, to the same bytes. Everything else is little and is encoded when the
  * snapshot begins.
  */
-#include <errno.h>
+#include "storaged/meta/snapshot.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/must.h"
+#include "storaged/meta/object_message.h"
 #include "storaged/meta/state_priv.h"
 
 #define KEY_MAX 64
@@ -37,6 +39,11 @@ static void topic_key(char key[KEY_MAX], const uint8_t id[16])
 		n += snprintf(key + n, KEY_MAX - (size_t)n, "%02x", id[i]);
 }
 
+static void object_key(char key[KEY_MAX], struct object_id id)
+{
+	snprintf(key, KEY_MAX, "object/%" PRIu32 "/%016" PRIx64 "/%016" PRIx64, id.node, id.session, id.number);
+}
+
 /* ---------------------------------------------------------------- encode */
 
 static void emit_cluster(const struct state *s, const struct snapshot_cursor *c)
@@ -50,6 +57,7 @@ static void emit_cluster(const struct state *s, const struct snapshot_cursor *c)
 	e.format = s->format;
 	e.next_log_id = s->next_log_id;
 	e.next_producer_id = s->next_producer_id;
+	e.next_run = s->next_run;
 	e.clock_ms = s->clock_ms;
 	e.chain = s->chain;
 	emit(c, "cluster", s->idx, &e.base);
@@ -146,6 +154,19 @@ static void emit_topic(const struct state_topic *t, const struct snapshot_cursor
 	topic_entity_done(&x);
 }
 
+static void emit_object(const struct object_row *row, const struct snapshot_cursor *c)
+{
+	struct object_message m;
+	Meta__ObjectEntity e = META__OBJECT_ENTITY__INIT;
+	char key[KEY_MAX];
+	object_message_fill(&m, row);
+	e.row = &m.m;
+	e.marked = row->marked;
+	e.marked_ms = row->marked_ms;
+	object_key(key, row->id);
+	emit(c, key, row->changed_idx, &e.base);
+}
+
 /* ---------------------------------------------------------------- a snapshot in slices */
 
 static void emit_deleted(const struct state *s, const struct snapshot_cursor *c)
@@ -154,7 +175,10 @@ static void emit_deleted(const struct state *s, const struct snapshot_cursor *c)
 	for (size_t i = 0; i < s->n_deleted; i++) {
 		if (s->deleted[i].idx <= c->base)
 			continue;
-		topic_key(key, s->deleted[i].topic_id);
+		if (s->deleted[i].kind == DELETED_TOPIC)
+			topic_key(key, s->deleted[i].topic_id);
+		else
+			object_key(key, s->deleted[i].object);
 		emit(c, key, s->deleted[i].idx, NULL);
 	}
 }
@@ -166,6 +190,7 @@ void state_snapshot_begin(struct state *s, uint64_t base, state_entity_cb *cb, v
 	*c = (struct snapshot_cursor){ .active = true, .base = base, .idx = s->idx, .cb = cb, .arg = arg };
 	for (struct state_topic *t = s->newest; t != NULL && t->changed_idx > base; t = t->older)
 		c->next = t;
+	c->next_object = catalogue_changed_after(s->catalogue, base);
 	emit_cluster(s, c);
 	for (size_t i = 0; i < s->n_nodes; i++) {
 		char key[KEY_MAX];
@@ -179,29 +204,49 @@ void state_snapshot_begin(struct state *s, uint64_t base, state_entity_cb *cb, v
 	emit_deleted(s, c);
 }
 
-static bool cursor_wants(const struct snapshot_cursor *c, const struct state_topic *t)
+static bool topic_is_left(const struct snapshot_cursor *c)
 {
-	return c->active && c->next != NULL && t->changed_idx >= c->next->changed_idx && t->changed_idx <= c->idx;
+	return c->next != NULL && c->next->changed_idx <= c->idx;
+}
+
+static bool object_is_left(const struct snapshot_cursor *c)
+{
+	return c->next_object != NULL && c->next_object->changed_idx <= c->idx;
 }
 
 bool state_snapshot_step(struct state *s, size_t n_max)
 {
 	struct snapshot_cursor *c = &s->cursor;
 	must(c->active);
-	for (size_t n = 0; c->next != NULL && c->next->changed_idx <= c->idx && n < n_max; n++) {
+	size_t n = 0;
+	for (; topic_is_left(c) && n < n_max; n++) {
 		emit_topic(c->next, c);
 		c->next = c->next->newer;
 	}
-	return c->next != NULL && c->next->changed_idx <= c->idx;
+	for (; object_is_left(c) && n < n_max; n++) {
+		emit_object(c->next_object, c);
+		c->next_object = catalogue_newer(c->next_object);
+	}
+	return topic_is_left(c) || object_is_left(c);
 }
 
 void snapshot_save(struct state *s, struct state_topic *t)
 {
 	struct snapshot_cursor *c = &s->cursor;
-	if (cursor_wants(c, t))
+	if (c->active && topic_is_left(c) && t->changed_idx >= c->next->changed_idx && t->changed_idx <= c->idx)
 		emit_topic(t, c);
 	if (c->next == t)
 		c->next = t->newer;
+}
+
+void snapshot_save_object(struct state *s, const struct object_row *row)
+{
+	struct snapshot_cursor *c = &s->cursor;
+	if (c->active && object_is_left(c) && row->changed_idx >= c->next_object->changed_idx &&
+	    row->changed_idx <= c->idx)
+		emit_object(row, c);
+	if (c->next_object == row)
+		c->next_object = catalogue_newer(row);
 }
 
 void state_snapshot_end(struct state *s)
@@ -219,131 +264,4 @@ void state_covered(struct state *s, uint64_t idx)
 	s->n_deleted -= n;
 	if (s->n_deleted > 0)
 		memmove(s->deleted, s->deleted + n, s->n_deleted * sizeof(s->deleted[0]));
-}
-
-/* ---------------------------------------------------------------- decode */
-
-static int load_cluster(struct state *s, const struct sql_entity *entity)
-{
-	Meta__ClusterEntity *e = meta__cluster_entity__unpack(NULL, entity->payload.n, entity->payload.p);
-	int err = e != NULL && (e->uuid.len == 0 || e->uuid.len == 16) && e->next_log_id > 0 &&
-		  e->next_log_id < LOG_ID_MAX && e->next_producer_id <= INT64_MAX && s->cluster_id == NULL ? 0 : -EBADMSG;
-	if (err == 0) {
-		s->has_uuid = e->uuid.len == 16;
-		if (s->has_uuid)
-			memcpy(s->uuid, e->uuid.data, 16);
-		s->cluster_id = must_strdup(e->cluster_id);
-		s->format = e->format;
-		s->next_log_id = e->next_log_id;
-		s->next_producer_id = e->next_producer_id;
-		s->clock_ms = e->clock_ms;
-		s->chain = e->chain;
-	}
-	if (e != NULL)
-		meta__cluster_entity__free_unpacked(e, NULL);
-	return err;
-}
-
-static int load_node(struct state *s, const struct sql_entity *entity)
-{
-	Meta__NodeEntity *e = meta__node_entity__unpack(NULL, entity->payload.n, entity->payload.p);
-	int err = e != NULL && e->boot_id.len == 16 ? 0 : -EBADMSG;
-	if (err == 0)
-		state_node_put(s, e, entity->idx);
-	if (e != NULL)
-		meta__node_entity__free_unpacked(e, NULL);
-	return err;
-}
-
-static int load_session(struct state *s, const struct sql_entity *entity)
-{
-	Meta__SessionEntity *e = meta__session_entity__unpack(NULL, entity->payload.n, entity->payload.p);
-	int err = e != NULL && e->state <= META__SESSION_ENTITY__STATE__RECOVERED ? 0 : -EBADMSG;
-	if (err == 0) {
-		struct state_session session = {
-			.node = e->node, .session = e->session, .state = (enum state_session_state)e->state,
-			.watermark = e->watermark, .recoverer = e->recoverer, .cut = e->cut,
-			.recovered_ms = e->recovered_ms,
-		};
-		state_session_put(s, &session, entity->idx);
-	}
-	if (e != NULL)
-		meta__session_entity__free_unpacked(e, NULL);
-	return err;
-}
-
-static bool topic_is_sound(const struct state *s, const Meta__TopicEntity *e)
-{
-	if (e->topic_id.len != 16 || e->name[0] != '/' || e->n_config > UINT16_MAX || e->n_partitions == 0 ||
-	    e->n_partitions > STATE_PARTITIONS_MAX || state_topic_by_id(s, e->topic_id.data) != NULL ||
-	    state_topic_by_name(s, slice_str(e->name)) != NULL ||
-	    (e->kafka_topic[0] != '\0' && state_topic_by_alias(s, slice_str(e->kafka_topic)) != NULL))
-		return false;
-	for (size_t i = 0; i < e->n_partitions; i++) {
-		uint64_t log_id = e->partitions[i]->log_id;
-		if (log_id >= s->next_log_id || log_map_find(&s->by_log, log_id) != NULL)
-			return false;
-		for (size_t k = 0; k < i; k++)
-			if (e->partitions[k]->log_id == log_id)
-				return false;
-	}
-	return true;
-}
-
-static int load_topic(struct state *s, const struct sql_entity *entity)
-{
-	Meta__TopicEntity *e = meta__topic_entity__unpack(NULL, entity->payload.n, entity->payload.p);
-	int err = e != NULL && topic_is_sound(s, e) ? 0 : -EBADMSG;
-	if (err == 0)
-		state_topic_add(s, e, entity->idx);
-	if (e != NULL)
-		meta__topic_entity__free_unpacked(e, NULL);
-	return err;
-}
-
-/* In order: what topics need stands before them. */
-static const struct {
-	const char *prefix;
-	int (*load)(struct state *s, const struct sql_entity *entity);
-} loaders[] = {
-	{ "cluster", load_cluster }, { "node/", load_node }, { "session/", load_session }, { "topic/", load_topic },
-};
-
-static int compare_idx(const void *a, const void *b)
-{
-	const struct sql_entity *x = *(const struct sql_entity *const *)a, *y = *(const struct sql_entity *const *)b;
-	return x->idx != y->idx ? (x->idx > y->idx) - (x->idx < y->idx) : slice_cmp(x->key, y->key);
-}
-
-static int load_kind(struct state *s, const struct sql_entity **sorted, size_t n, size_t kind, size_t *ret_loaded)
-{
-	struct slice prefix = slice_str(loaders[kind].prefix);
-	for (size_t i = 0; i < n; i++) {
-		if (sorted[i]->key.n < prefix.n || memcmp(sorted[i]->key.p, prefix.p, prefix.n) != 0)
-			continue;
-		int err = loaders[kind].load(s, sorted[i]);
-		if (err != 0)
-			return err;
-		++*ret_loaded;
-	}
-	return 0;
-}
-
-int state_load(struct state *s, uint64_t idx, const struct sql_entity *entities, size_t n)
-{
-	must(s->idx == 0 && s->n_nodes == 0 && s->by_name.n == 0);
-	const struct sql_entity **sorted = must_calloc(n + 1, sizeof(*sorted));
-	for (size_t i = 0; i < n; i++)
-		sorted[i] = &entities[i];
-	qsort(sorted, n, sizeof(*sorted), compare_idx);
-	int err = n > 0 && sorted[n - 1]->idx > idx ? -EBADMSG : 0;
-	size_t loaded = 0;
-	for (size_t kind = 0; kind < sizeof(loaders) / sizeof(loaders[0]) && err == 0; kind++)
-		err = load_kind(s, sorted, n, kind, &loaded);
-	/* A kind of entity that only a newer release knows must not be lost. */
-	if (err == 0 && (loaded != n || s->cluster_id == NULL))
-		err = -EBADMSG;
-	s->idx = idx;
-	free(sorted);
-	return err;
 }

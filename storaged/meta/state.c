@@ -26,6 +26,8 @@ struct state *state_new(void)
 {
 	struct state *s = must_calloc(1, sizeof(*s));
 	s->next_log_id = 1;
+	s->next_run = 1;
+	s->catalogue = catalogue_new();
 	name_index_init(&s->by_name, topic_name);
 	name_index_init(&s->by_alias, topic_alias);
 	return s;
@@ -46,6 +48,7 @@ void state_free(struct state *s)
 	name_index_done(&s->by_name);
 	name_index_done(&s->by_alias);
 	free(s->node);
+	catalogue_free(s->catalogue);
 	free(s->session);
 	free(s->deleted);
 	free(s->cluster_id);
@@ -133,6 +136,15 @@ const struct state_session *state_session_next(const struct state *s, uint32_t n
 		return NULL;
 	size_t i = session_place(s, node, after + 1);
 	return i < s->n_sessions && s->session[i].s.node == node ? &s->session[i].s : NULL;
+}
+
+bool state_older_are_recovered(const struct state *s, uint32_t node, uint64_t session)
+{
+	const struct state_session *e = state_session_next(s, node, 0);
+	for (; e != NULL && e->session < session; e = state_session_next(s, node, e->session))
+		if (e->state != SESSION_RECOVERED)
+			return false;
+	return true;
 }
 
 const Meta__NodeEntity *state_node(const struct state *s, uint32_t node)
@@ -277,15 +289,13 @@ struct state_topic *state_topic_add(struct state *s, const Meta__TopicEntity *e,
 	return t;
 }
 
-static void remember_deleted(struct state *s, const uint8_t id[16], uint64_t idx)
+void state_remember_deleted(struct state *s, struct state_deleted d)
 {
 	if (s->n_deleted == s->deleted_capacity) {
 		s->deleted_capacity = s->deleted_capacity == 0 ? 16 : 2 * s->deleted_capacity;
 		s->deleted = must_realloc(s->deleted, s->deleted_capacity * sizeof(s->deleted[0]));
 	}
-	struct state_deleted *d = &s->deleted[s->n_deleted++];
-	d->idx = idx;
-	memcpy(d->topic_id, id, 16);
+	s->deleted[s->n_deleted++] = d;
 }
 
 /* Out of every index and the list. */
@@ -304,7 +314,9 @@ static void topic_leave(struct state *s, struct state_topic *t)
 void state_topic_drop(struct state *s, struct state_topic *t, uint64_t idx)
 {
 	snapshot_save(s, t);
-	remember_deleted(s, t->id, idx);
+	struct state_deleted d = { .idx = idx, .kind = DELETED_TOPIC };
+	memcpy(d.topic_id, t->id, 16);
+	state_remember_deleted(s, d);
 	topic_leave(s, t);
 	free(t);
 }
@@ -355,18 +367,22 @@ const struct state_topic *state_topic_find(const struct state *s, struct slice s
 	return state_topic_by_name(s, slice_of(path, spelling.n + 1));
 }
 
-const struct state_topic *state_topic_by_log(const struct state *s, uint64_t log_id, uint32_t *ret_partition)
+uint32_t state_partition_index(const struct state_topic *t, uint64_t log_id)
 {
-	const struct state_topic *t = log_map_find(&s->by_log, log_id);
-	if (t == NULL)
-		return NULL;
 	/* A topic's log ids follow each other as far as they were made together. */
 	uint64_t i = log_id - t->partition[0].log_id;
 	if (i >= t->n_partitions || t->partition[i].log_id != log_id)
 		for (i = 0; i < t->n_partitions && t->partition[i].log_id != log_id; i++)
 			;
 	must(i < t->n_partitions);
-	*ret_partition = (uint32_t)i;
+	return (uint32_t)i;
+}
+
+const struct state_topic *state_topic_by_log(const struct state *s, uint64_t log_id, uint32_t *ret_partition)
+{
+	const struct state_topic *t = log_map_find(&s->by_log, log_id);
+	if (t != NULL)
+		*ret_partition = state_partition_index(t, log_id);
 	return t;
 }
 
@@ -420,6 +436,11 @@ size_t state_n_topics(const struct state *s)
 uint64_t state_next_producer_id(const struct state *s)
 {
 	return s->next_producer_id;
+}
+
+const struct catalogue *state_catalogue(const struct state *s)
+{
+	return s->catalogue;
 }
 
 bool state_was_registered(const struct state *s)

@@ -10,6 +10,7 @@
 #include "common/pico_error.h"
 #include "common/slice.h"
 #include "proto/meta.pb-c.h"
+#include "storaged/data/catalogue.h"
 #include "storaged/meta/sql_log.h"
 
 #define STATE_FORMAT 1                  /* FORMAT: of disk and database together */
@@ -39,7 +40,7 @@ struct state_topic {
 	uint64_t settings_version;
 	int64_t created_ms;
 	uint64_t ttl_seconds;
-	int64_t expires_at_ms;
+	int64_t expires_at_ms;          /* with a TTL: a deadline not before the true one; 0: not touched yet */
 	char *schema_name;              /* NULL: none */
 	uint64_t changed_idx;           /* row of the last change */
 	uint32_t n_partitions;
@@ -109,6 +110,11 @@ bool state_media_type_equal(const char *a, const char *b);
 
 /* Sessions of a node in ascending order: the first one with number > after; NULL at the end. */
 const struct state_session *state_session_next(const struct state *s, uint32_t node, uint64_t after);
+/* Every session of the node older than this one is RECOVERED. */
+bool state_older_are_recovered(const struct state *s, uint32_t node, uint64_t session);
+
+/* Data objects. */
+const struct catalogue *state_catalogue(const struct state *s);
 
 /* NULL when no node of that id ever registered. */
 const Meta__NodeEntity *state_node(const struct state *s, uint32_t node);
@@ -120,22 +126,8 @@ bool state_node_is_up(const struct state *s, uint32_t node);
 /* What apply would say to the command now; PICO_OK: it would do it. */
 void state_check_update(const struct state *s, const Meta__UpdateTopic *u, struct pico_error *ret_error);
 void state_check_grow(const struct state *s, const Meta__GrowTopic *g, struct pico_error *ret_error);
-
-/*
- * A snapshot in slices: begin fixes the state as it stands now; cb sees the encoded bytes of every entity changed
- * after row `base` (payload p == NULL: deleted), valid in the callback, during begin, step, or an apply that
- * is about to change an entity not yet encoded; a key may come twice with the same bytes. step encodes at most n_max
- * topics and returns false when nothing is left. One at a time; end forgets it at any point.
- */
-typedef void state_entity_cb(void *arg, const struct sql_entity *e);
-void state_snapshot_begin(struct state *s, uint64_t base, state_entity_cb *cb, void *arg);
-bool state_snapshot_step(struct state *s, size_t n_max);
-void state_snapshot_end(struct state *s);
-
-/* Rebuilds a state fresh from state_new() from a snapshot. 0 or -EBADMSG; then it can only be freed. */
-int state_load(struct state *s, uint64_t idx, const struct sql_entity *entities, size_t n);
-/* Forgets deleted keys that a stored snapshot at idx covers. */
-void state_covered(struct state *s, uint64_t idx);
+/* node and session are set. */
+void state_check_commit(const struct state *s, const Meta__CommitObjects *c, struct pico_error *ret_error);
 
 /* chain = first 8 bytes, big-endian, of SHA-256(previous chain as 8 bytes big-endian ++ payload). */
 uint64_t state_chain_next(uint64_t chain, struct slice payload);

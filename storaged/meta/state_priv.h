@@ -8,7 +8,7 @@
 #define STORAGED_META_STATE_PRIV_H
 
 #include "storaged/meta/name_index.h"
-#include "storaged/meta/state.h"
+#include "storaged/meta/snapshot.h"
 #include "storaged/meta/topic_hash.h"
 
 #define STATE_PARTITIONS_MAX 1024
@@ -26,9 +26,14 @@ struct session_entry {
 	uint64_t changed_idx;
 };
 
+/* A key that the next snapshot deletes. */
 struct state_deleted {
 	uint64_t idx;
-	uint8_t topic_id[16];
+	enum { DELETED_TOPIC, DELETED_OBJECT } kind;
+	union {
+		uint8_t topic_id[16];
+		struct object_id object;
+	};
 };
 
 /* A snapshot being encoded: entities changed in (base, idx]. */
@@ -36,6 +41,7 @@ struct snapshot_cursor {
 	bool active;
 	uint64_t base, idx;
 	struct state_topic *next;       /* the oldest one not yet encoded; NULL: none */
+	const struct object_row *next_object;   /* likewise */
 	state_entity_cb *cb;
 	void *arg;
 };
@@ -50,11 +56,14 @@ struct state {
 	char *cluster_id;               /* owned; NULL before InitCluster */
 	uint64_t next_log_id;
 	uint64_t next_producer_id;      /* none of those below it is given out again */
+	uint64_t next_run;              /* from 1 on; of the catalogue */
 
 	struct state_node *node;        /* owned, ascending */
 	size_t n_nodes;
 	struct session_entry *session;  /* owned, ascending by (node, session) */
 	size_t n_sessions;
+
+	struct catalogue *catalogue;    /* owned */
 
 	struct topic_hash by_id;
 	struct log_map by_log;
@@ -79,9 +88,13 @@ struct state_topic *state_topic_add(struct state *s, const Meta__TopicEntity *e,
 void state_topic_drop(struct state *s, struct state_topic *t, uint64_t idx);
 /* Before each change. */
 void state_topic_touch(struct state *s, struct state_topic *t, uint64_t idx);
+/* The topic has that log. */
+uint32_t state_partition_index(const struct state_topic *t, uint64_t log_id);
 /* For changes of its strings, config or number of partitions: t is freed, what e says (it may point into t) stands in its
  * place. Id and name are t's, the alias is t's or free. */
 struct state_topic *state_topic_replace(struct state *s, struct state_topic *t, const Meta__TopicEntity *e, uint64_t idx);
+
+void state_remember_deleted(struct state *s, struct state_deleted d);
 
 /* A topic as a message whose strings are the topic's. */
 struct topic_entity {
@@ -94,6 +107,8 @@ void topic_entity_done(struct topic_entity *x);
 
 /* snapshot.c: t is about to change: encode it if a running snapshot still wants it. */
 void snapshot_save(struct state *s, struct state_topic *t);
+/* The same of a row of the catalogue. */
+void snapshot_save_object(struct state *s, const struct object_row *row);
 /* apply_topic.c */
 void apply_create_topic(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
 void apply_close_topic(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
@@ -110,7 +125,16 @@ bool apply_choose_owners(struct state *s, const uint32_t *given, struct state_no
 /* apply_settings.c */
 void apply_update_topic(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
 void apply_grow_topic(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
+/* apply_objects.c */
+void apply_commit_objects(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
+void apply_objects_deleted(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
+/* apply_trim.c */
+void apply_trim_many(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
+void apply_expire_topic(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
+void apply_touch_expiry(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
 /* apply.c */
+/* What a check says, as an error; frees what it left in `one`. */
+void apply_checked(Meta__Result__One *one, struct pico_error *ret_error);
 void apply_refuse(Meta__Result__One *one, enum pico_error_kind kind, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 void apply_bytes(ProtobufCBinaryData *ret, const void *p, size_t n);

@@ -6,7 +6,7 @@
  * Invariant: after free() no callback runs and no put's memory is read; what cannot be stopped (a job)
  * keeps the struct until it ends.
  */
-#include "storaged/objstore/file.h"
+#include "storaged/objstore/file_upload.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -60,10 +60,19 @@ static void file_op_free(struct file_op *op)
 {
 	if (op->dir_fd >= 0)
 		close(op->dir_fd);
+	if (op->fd >= 0)
+		close(op->fd);
 	for (size_t i = 0; i < op->n_keys; i++)
 		free(op->keys[i]);
 	free(op->keys);
+	for (size_t i = 0; i < op->n_entries; i++) {
+		free(op->entries != NULL ? op->entries[i].key : op->uploads[i].key);
+		free(op->uploads != NULL ? op->uploads[i].id : NULL);
+	}
+	free(op->entries);
+	free(op->uploads);
 	free(op->start_after);
+	free(op->after_id);
 	free(op->data);
 	free(op->iov);
 	free(op->key);
@@ -76,14 +85,14 @@ static void file_ops_free(struct file_ops *l)
 		file_op_free(op);
 }
 
-static struct file_store *file_store_of(struct objstore *s)
+struct file_store *file_store_of(struct objstore *s)
 {
 	struct file_store *fs = (struct file_store *)s;
 	must(fs->magic == FILE_STORE_MAGIC);
 	return fs;
 }
 
-static bool key_is_legal(const char *key)
+bool file_key_is_legal(const char *key)
 {
 	for (const char *p = key; *p != 0; p++) {
 		bool first = p == key || p[-1] == '/';
@@ -94,10 +103,10 @@ static bool key_is_legal(const char *key)
 	return key[0] != 0 && strlen(key) < FILE_KEY_MAX && key[strlen(key) - 1] != '/';
 }
 
-static struct file_op *file_op_new(struct file_store *fs, enum file_op_type type, const char *key, void *arg)
+struct file_op *file_op_new(struct file_store *fs, enum file_op_type type, const char *key, void *arg)
 {
 	struct file_op *op = must_calloc(1, sizeof(*op));
-	*op = (struct file_op){ .fs = fs, .type = type, .key = must_strdup(key), .arg = arg, .dir_fd = -1 };
+	*op = (struct file_op){ .fs = fs, .type = type, .key = must_strdup(key), .arg = arg, .dir_fd = -1, .fd = -1 };
 	return op;
 }
 
@@ -108,6 +117,8 @@ static void file_store_unref(struct file_store *fs)
 	must(fs->n_refs > 0);
 	if (--fs->n_refs > 0 || !fs->freed)
 		return;
+	while (fs->uploads != NULL)
+		file_upload_free(fs, fs->uploads);
 	for (unsigned i = 0; i < FILE_STORE_KNOWN_DIRS; i++)
 		free(fs->known_dir[i]);
 	pthread_mutex_destroy(&fs->lock);
@@ -127,6 +138,8 @@ static void file_store_unref(struct file_store *fs)
 static void file_op_finish(struct file_op *op)
 {
 	struct file_store *fs = op->fs;
+	if (op->upload != NULL)
+		op->upload->n_parts_out--;
 	if (!fs->freed) {
 		snprintf(fs->what, sizeof(fs->what), "%s/%s", fs->root, op->key);
 		struct obj_result result = { .outcome = op->outcome, .err = op->err, .what = fs->what };
@@ -135,7 +148,9 @@ static void file_op_finish(struct file_op *op)
 			op->on_get(op->arg, result, ok ? slice_of(op->data, op->n_data) : slice_of(NULL, 0),
 				   ok ? op->size : 0);
 		else if (op->type == FILE_LIST)
-			op->on_list(op->arg, result, op->keys, ok ? op->n_keys : 0, ok && op->more);
+			op->on_list(op->arg, result, op->entries, ok ? op->n_entries : 0, ok && op->more);
+		else if (op->type == FILE_UPLOADS)
+			op->on_uploads(op->arg, result, op->uploads, ok ? op->n_entries : 0, ok && op->more);
 		else
 			op->on_done(op->arg, result);
 	}
@@ -208,7 +223,7 @@ static void on_job_done(void *arg)
 	file_store_unref(fs);
 }
 
-static void file_op_start_job(struct file_op *op, void (*work)(void *arg))
+void file_op_start_job(struct file_op *op, void (*work)(void *arg))
 {
 	op->fs->n_refs++;
 	op->job = (struct env_job){ .work = work, .done = on_job_done, .arg = op };
@@ -221,7 +236,7 @@ static void file_store_put(struct objstore *s, const char *key, const struct iov
 			   obj_done_cb *cb, void *arg)
 {
 	struct file_store *fs = file_store_of(s);
-	must(key_is_legal(key));
+	must(file_key_is_legal(key));
 	struct file_op *op = file_op_new(fs, FILE_PUT, key, arg);
 	op->on_done = cb;
 	op->if_absent = if_absent;
@@ -236,7 +251,7 @@ static void file_store_put(struct objstore *s, const char *key, const struct iov
 static void file_store_get(struct objstore *s, const char *key, uint64_t offset, uint64_t length, obj_get_cb *cb,
 			   void *arg)
 {
-	must(key_is_legal(key));
+	must(file_key_is_legal(key));
 	struct file_op *op = file_op_new(file_store_of(s), FILE_GET, key, arg);
 	op->on_get = cb;
 	op->offset = offset;
@@ -244,14 +259,24 @@ static void file_store_get(struct objstore *s, const char *key, uint64_t offset,
 	file_op_start_job(op, file_get_work);
 }
 
+static void file_store_get_suffix(struct objstore *s, const char *key, uint64_t length, obj_get_cb *cb, void *arg)
+{
+	must(file_key_is_legal(key) && length > 0);
+	struct file_op *op = file_op_new(file_store_of(s), FILE_GET, key, arg);
+	op->on_get = cb;
+	op->length = length;
+	op->suffix = true;
+	file_op_start_job(op, file_get_work);
+}
+
 static void file_store_delete(struct objstore *s, const char *const *keys, size_t n, obj_done_cb *cb, void *arg)
 {
-	struct file_op *op = file_op_new(file_store_of(s), FILE_DELETE, n > 0 ? keys[0] : "", arg);
+	struct file_op *op = file_op_new(file_store_of(s), FILE_DONE, n > 0 ? keys[0] : "", arg);
 	op->on_done = cb;
 	op->keys = must_calloc(n, sizeof(op->keys[0]));
 	op->n_keys = n;
 	for (size_t i = 0; i < n; i++) {
-		must(key_is_legal(keys[i]));
+		must(file_key_is_legal(keys[i]));
 		op->keys[i] = must_strdup(keys[i]);
 	}
 	file_op_start_job(op, file_delete_work);
@@ -290,8 +315,15 @@ static void file_store_free(struct objstore *s)
 static const struct objstore_ops file_store_ops = {
 	.put = file_store_put,
 	.get = file_store_get,
+	.get_suffix = file_store_get_suffix,
 	.del = file_store_delete,
 	.list = file_store_list,
+	.upload_new = file_upload_new,
+	.upload_part = file_upload_part,
+	.upload_finish = file_upload_finish,
+	.upload_abort = file_upload_abort,
+	.list_uploads = file_list_uploads,
+	.abort_upload = file_abort_upload,
 	.free = file_store_free,
 };
 
@@ -335,7 +367,10 @@ static int root_make(const char *path)
 	return r == -EACCES ? 0 : r;
 }
 
-/* What other processes began to write and never will finish. Those that were linked have their name. */
+/*
+ * What other processes began to put and never will finish. Those that were linked have their name. Uploads in parts
+ * stay: whether they may go is known only to who knows which sessions are over, on every store alike.
+ */
 static int tmp_empty(struct file_store *fs)
 {
 	int fd = openat(fs->tmp_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -349,7 +384,8 @@ static int tmp_empty(struct file_store *fs)
 	int r = 0;
 	for (struct dirent *e; r == 0 && (e = readdir(d)) != NULL;) {
 		bool ours = strncmp(e->d_name, fs->put_id, 32) == 0 && e->d_name[32] == '.';
-		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || ours)
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || ours ||
+		    file_tmp_is_upload(e->d_name))
 			continue;
 		if (unlinkat(fs->tmp_fd, e->d_name, 0) != 0 && errno != ENOENT)
 			r = -errno;

@@ -153,12 +153,16 @@ static int write_all(int fd, const struct iovec *iov, int n_iov)
 }
 
 /* A number a process, not a store: two stores may stand on one directory. */
-static atomic_uint_fast64_t next_tmp;
+uint64_t file_tmp_number(void)
+{
+	static atomic_uint_fast64_t next;
+	return atomic_fetch_add(&next, 1);
+}
 
 static int tmp_write(struct file_store *fs, struct file_op *op)
 {
 	snprintf(op->tmp_name, sizeof(op->tmp_name), "%s.%llu", fs->put_id,
-		 (unsigned long long)atomic_fetch_add(&next_tmp, 1));
+		 (unsigned long long)file_tmp_number());
 	int fd = openat(fs->tmp_fd, op->tmp_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return errno != EEXIST ? -errno : -EBUSY;
@@ -171,7 +175,7 @@ static int tmp_write(struct file_store *fs, struct file_op *op)
 	return r;
 }
 
-static int tmp_publish(struct file_store *fs, struct file_op *op)
+int file_tmp_publish(struct file_store *fs, struct file_op *op)
 {
 	const char *name = base_name(op->key);
 	if (!op->if_absent)
@@ -187,7 +191,7 @@ static int put_write(struct file_store *fs, struct file_op *op)
 		return r;
 	r = tmp_write(fs, op);
 	if (r == 0) {
-		r = tmp_publish(fs, op);
+		r = file_tmp_publish(fs, op);
 		if (r < 0)
 			unlinkat(fs->tmp_fd, op->tmp_name, 0);
 	}

@@ -41,6 +41,10 @@ static int get_range(struct file_op *op, int fd)
 	if (!S_ISREG(st.st_mode))
 		return -EISDIR;
 	op->size = (uint64_t)st.st_size;
+	if (op->suffix) {
+		op->offset = op->length < op->size ? op->size - op->length : 0;
+		op->length = 0;
+	}
 	if (op->offset > op->size || (op->offset == op->size && op->offset > 0))
 		return -ERANGE;
 	uint64_t n = op->size - op->offset;
@@ -61,10 +65,11 @@ void file_get_work(void *arg)
 		file_op_fail(op, -errno);
 		return;
 	}
+	bool whole = op->offset == 0 && op->length == 0 && !op->suffix;
 	int r = get_range(op, fd);
 	close(fd);
 	/* Who reads a whole object builds on it: its entry is made durable first, on the put threads. */
-	if (r == 0 && op->offset == 0 && op->length == 0)
+	if (r == 0 && whole)
 		r = file_dir_open(op->fs, op->key, false, &op->dir_fd);
 	if (r < 0)
 		file_op_fail(op, r);
@@ -120,13 +125,30 @@ struct names {
 	size_t n, capacity;
 };
 
-static void names_add(char ***list, size_t *n, size_t *capacity, char *name)
+static void names_add(struct names *names, const char *name)
 {
-	if (*n == *capacity) {
-		*capacity = *capacity > 0 ? 2 * *capacity : 64;
-		*list = must_realloc(*list, *capacity * sizeof((*list)[0]));
+	if (names->n == names->capacity) {
+		names->capacity = names->capacity > 0 ? 2 * names->capacity : 64;
+		names->name = must_realloc(names->name, names->capacity * sizeof(names->name[0]));
 	}
-	(*list)[(*n)++] = name;
+	names->name[names->n++] = must_strdup(name);
+}
+
+/* One that vanished meanwhile is left out. */
+static int entry_add(struct file_op *op, const char *key)
+{
+	struct stat st;
+	if (fstatat(op->fs->root_fd, key, &st, AT_SYMLINK_NOFOLLOW) != 0)
+		return errno == ENOENT ? 0 : -errno;
+	op->more = op->n_entries == op->limit;
+	if (op->more)
+		return 0;
+	if (op->n_entries == op->capacity) {
+		op->capacity = op->capacity > 0 ? 2 * op->capacity : 64;
+		op->entries = must_realloc(op->entries, op->capacity * sizeof(op->entries[0]));
+	}
+	op->entries[op->n_entries++] = (struct obj_entry){ must_strdup(key), (uint64_t)st.st_size };
+	return 0;
 }
 
 static int name_compare(const void *a, const void *b)
@@ -159,7 +181,7 @@ static int names_read(int root_fd, const char *dir, struct names *names)
 		if (e->d_name[0] == '.')
 			continue;
 		snprintf(name, sizeof(name), "%s%s", e->d_name, is_directory(fd, e) ? "/" : "");
-		names_add(&names->name, &names->n, &names->capacity, must_strdup(name));
+		names_add(names, name);
 	}
 	int r = -errno;
 	closedir(d);
@@ -199,9 +221,7 @@ static int list_dir(struct file_op *op, const char *dir)
 			if (dir_is_wanted(op, key))
 				r = list_dir(op, key);
 		} else if (key_is_wanted(op, key)) {
-			op->more = op->n_keys == op->limit;
-			if (!op->more)
-				names_add(&op->keys, &op->n_keys, &op->keys_capacity, must_strdup(key));
+			r = entry_add(op, key);
 		}
 	}
 	for (size_t i = 0; i < names.n; i++)

@@ -3,6 +3,8 @@
  * Storage URLs, `[ID@]SCHEME://PATH[?name=value&...]`, and the door to the stores. A fault is a sentence that
  * names what is wrong and what would be right; nothing unknown is ignored.
  */
+#include "storaged/objstore/url.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

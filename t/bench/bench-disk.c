@@ -16,7 +16,7 @@
 
 #include "common/env_uv.h"
 #include "common/must.h"
-#include "storaged/objstore/objstore.h"
+#include "storaged/objstore/url.h"
 
 #define ROUND 50                /* puts before the other side has its turn */
 #define SEQUENTIAL_MIB 128

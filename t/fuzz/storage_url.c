@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "common/must.h"
-#include "storaged/objstore/objstore.h"
+#include "storaged/objstore/url.h"
 
 static void check_good(const struct objstore_url *u)
 {

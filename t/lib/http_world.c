@@ -41,7 +41,7 @@ static int listen_on_loopback(uint16_t *ret_port)
 
 static bool is_connected(void *arg)
 {
-	return topics_is_connected(w.topics);
+	return topics_is_connected(w.worker.topics);
 }
 
 static void hold_all(void)
@@ -59,15 +59,17 @@ void world_open(void (*change)(struct conf *c))
 	place_up(&w.place, 1);
 	peers_serve(w.place.peers);
 	place_client_config(&w.place, IPC_ROLE_ADMIN, 77, &config);
-	must(topics_new(w.place.env, &config, &w.topics) == 0);
-	conf_init(&w.conf);
+	must(topics_new(w.place.env, &config, &w.worker.topics) == 0);
+	w.worker.env = w.place.env;
+	w.worker.loop = &w.place.loop;
+	conf_init(&w.worker.child.conf);
 	if (change != NULL)
-		change(&w.conf);
-	w.child.processes = &w.processes;
-	server_init(&w.server, &w.place.loop, w.place.env, w.topics, &w.conf);
-	w.server.child = &w.child;
-	must(server_listen(&w.server, listen_on_loopback(&w.port), pico_route) == 0);
-	must(server_listen(&w.server, listen_on_loopback(&w.admin_port), admin_route) == 0);
+		change(&w.worker.child.conf);
+	w.worker.child.processes = &w.processes;
+	w.worker.child.n_listeners = 2;
+	w.worker.child.listener[0] = (struct child_listener){ .fd = listen_on_loopback(&w.port), .protocol = "pico" };
+	w.worker.child.listener[1] = (struct child_listener){ .fd = listen_on_loopback(&w.admin_port), .protocol = "admin" };
+	server_init(&w.server, &w.worker);
 	must(uv_timer_init(&w.place.loop, &w.tick) == 0);
 	must(uv_timer_start(&w.tick, on_tick, 1, 1) == 0);
 	assert_true(place_run(&w.place, is_connected, NULL, SOON));
@@ -75,14 +77,13 @@ void world_open(void (*change)(struct conf *c))
 
 void world_close(void)
 {
-	int fds[2] = { w.server.listener[0].fd, w.server.listener[1].fd };
 	server_close(&w.server);
-	topics_free(w.topics);
+	topics_free(w.worker.topics);
 	uv_close((uv_handle_t *)&w.tick, NULL);
 	place_run_ms(&w.place, 1);
-	close(fds[0]);
-	close(fds[1]);
-	conf_done(&w.conf);
+	close(w.worker.child.listener[0].fd);
+	close(w.worker.child.listener[1].fd);
+	conf_done(&w.worker.child.conf);
 	place_close(&w.place);
 }
 

@@ -13,9 +13,7 @@
 
 struct world {
 	struct place place;
-	struct topics *topics;
-	struct conf conf;
-	struct child child;
+	struct worker worker;           /* its first half: child, loop, env, topics */
 	struct process_table processes;
 	struct server server;
 	uv_timer_t tick;                /* so that the clients are looked at */

@@ -7,11 +7,12 @@
 #include "t/sim/sim_store.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/must.h"
 
-enum op_kind { OP_PUT, OP_GET, OP_DEL, OP_LIST };
+enum op_kind { OP_PUT, OP_GET, OP_DEL, OP_LIST, OP_PART, OP_FINISH, OP_ABORT, OP_LIST_UPLOADS };
 
 struct sim_store {
 	struct objstore base;           /* first */
@@ -20,6 +21,16 @@ struct sim_store {
 	struct store_op *ops;           /* of this handle, newest first */
 	uint64_t n_sent;
 	uint64_t put_answered;          /* highest number of an answered put */
+	struct sim_upload *uploads;     /* handles that are out */
+};
+
+/* A handle. What it has sent stands in the bucket under its id. */
+struct sim_upload {
+	struct obj_upload base;         /* first */
+	struct sim_upload *next;
+	char *key;
+	uint64_t id;
+	unsigned n_parts, n_parts_out;
 };
 
 struct store_op {
@@ -38,13 +49,20 @@ struct store_op {
 	char *key, *start_after;
 	size_t limit;
 	uint64_t offset, length;
+	bool suffix;
+	uint64_t upload_id;             /* of parts and ends; of a list of uploads: begin behind it */
+	unsigned part;
+	struct sim_upload *upload;      /* a part's, while the handle lives */
 	struct iovec *iov;
 	int n_iov;
 	uint8_t *data;
 	size_t size;                    /* of data */
 	uint64_t object_size;
-	char **keys;
+	char **keys;                    /* to delete */
 	size_t n_keys;
+	struct obj_entry *entries;      /* found */
+	struct obj_upload_entry *uploads;
+	size_t n_entries;
 	bool more;
 	enum outcome outcome;
 	int err;
@@ -52,6 +70,7 @@ struct store_op {
 		obj_done_cb *done;
 		obj_get_cb *get;
 		obj_list_cb *list;
+		obj_uploads_cb *uploads;
 	} cb;
 	void *arg;
 };
@@ -70,6 +89,21 @@ static void object_free(struct sim_object *o)
 	free(o);
 }
 
+static void bucket_drop_upload(struct sim_bucket *b, uint64_t id)
+{
+	for (struct sim_part **at = &b->parts; *at != NULL;) {
+		struct sim_part *p = *at;
+		if (p->upload_id != id) {
+			at = &p->next;
+			continue;
+		}
+		*at = p->next;
+		free(p->key);
+		free(p->data);
+		free(p);
+	}
+}
+
 void sim_bucket_done(struct sim_bucket *b)
 {
 	struct sim_object *o, *next;
@@ -77,6 +111,8 @@ void sim_bucket_done(struct sim_bucket *b)
 		HASH_DEL(b->objects, o);
 		object_free(o);
 	}
+	while (b->parts != NULL)
+		bucket_drop_upload(b, b->parts->upload_id);
 }
 
 const struct sim_object *sim_bucket_find(const struct sim_bucket *b, const char *key)
@@ -166,6 +202,12 @@ static void op_unref(void *arg)
 	op_unlink(op);
 	for (size_t i = 0; i < op->n_keys; i++)
 		free(op->keys[i]);
+	for (size_t i = 0; i < op->n_entries; i++) {
+		free(op->entries != NULL ? op->entries[i].key : op->uploads[i].key);
+		free(op->uploads != NULL ? op->uploads[i].id : NULL);
+	}
+	free(op->entries);
+	free(op->uploads);
 	free(op->keys);
 	free(op->key);
 	free(op->start_after);
@@ -179,8 +221,14 @@ static void run_callback(struct store_op *op)
 	struct obj_result r = { .outcome = op->outcome, .err = op->err, .what = op->key };
 	bool ok = op->outcome == OUTCOME_OK;
 	switch (op->kind) {
+	case OP_PART:
+		op->upload->n_parts_out--;
+		op->cb.done(op->arg, r);
+		return;
 	case OP_PUT:
 	case OP_DEL:
+	case OP_FINISH:
+	case OP_ABORT:
 		op->cb.done(op->arg, r);
 		return;
 	case OP_GET:
@@ -188,7 +236,10 @@ static void run_callback(struct store_op *op)
 			   ok ? op->object_size : 0);
 		return;
 	case OP_LIST:
-		op->cb.list(op->arg, r, op->keys, ok ? op->n_keys : 0, op->more);
+		op->cb.list(op->arg, r, op->entries, ok ? op->n_entries : 0, op->more);
+		return;
+	case OP_LIST_UPLOADS:
+		op->cb.uploads(op->arg, r, op->uploads, ok ? op->n_entries : 0, op->more);
 		return;
 	}
 }
@@ -222,6 +273,13 @@ static void answer_after(struct store_op *op, uint64_t delay)
 	sim_after(op->bucket->sim, delay, op->proc, "store", op_answer, op_unref, op);
 }
 
+static void must_be_unchanged(const struct store_op *op)
+{
+	size_t at = 0;
+	for (int i = 0; i < op->n_iov; at += op->iov[i++].iov_len)
+		must(memcmp(op->data + at, op->iov[i].iov_base, op->iov[i].iov_len) == 0);
+}
+
 static void put_effect(struct store_op *op)
 {
 	struct sim *s = op->bucket->sim;
@@ -232,9 +290,7 @@ static void put_effect(struct store_op *op)
 		}
 		s->faults[SIM_PUT_AFTER_DEATH]++;
 	} else if (op->store != NULL) {
-		size_t at = 0;
-		for (int i = 0; i < op->n_iov; at += op->iov[i++].iov_len)
-			must(memcmp(op->data + at, op->iov[i].iov_base, op->iov[i].iov_len) == 0);
+		must_be_unchanged(op);
 	}
 	if (op->if_absent && sim_bucket_find(op->bucket, op->key) != NULL) {
 		s->faults[SIM_PUT_TAKEN]++;
@@ -251,6 +307,10 @@ static void get_effect(struct store_op *op)
 {
 	struct sim *s = op->bucket->sim;
 	const struct sim_object *o = sim_bucket_find(op->bucket, op->key);
+	if (o != NULL && op->suffix) {
+		op->offset = op->length < o->size ? o->size - op->length : 0;
+		op->length = 0;
+	}
 	if (o == NULL || op->offset >= o->size) {
 		op->outcome = OUTCOME_NOT_APPLIED;
 		op->err = o == NULL ? -ENOENT : -ERANGE;
@@ -274,16 +334,81 @@ static void list_effect(struct store_op *op)
 {
 	size_t n;
 	char **all = sim_bucket_keys(op->bucket, op->key, &n);
-	op->keys = must_calloc(n, sizeof(char *));
+	op->entries = must_calloc(n, sizeof(op->entries[0]));
 	for (size_t i = 0; i < n && !op->more; i++) {
 		if (op->start_after != NULL && strcmp(all[i], op->start_after) <= 0)
 			continue;
-		if (op->n_keys == op->limit)
-			op->more = true;
-		else
-			op->keys[op->n_keys++] = must_strdup(all[i]);
+		op->more = op->n_entries == op->limit;
+		if (!op->more)
+			op->entries[op->n_entries++] = (struct obj_entry){
+				must_strdup(all[i]), sim_bucket_find(op->bucket, all[i])->size };
 	}
 	free(all);
+}
+
+/* Parts and uploads */
+
+static void part_effect(struct store_op *op)
+{
+	if (op->proc->state == SIM_DEAD && op->sender_died_first)
+		return;
+	if (op->store != NULL)
+		must_be_unchanged(op);
+	struct sim_part *p = must_calloc(1, sizeof(*p)), **at = &op->bucket->parts;
+	*p = (struct sim_part){ .upload_id = op->upload_id, .part = op->part, .key = must_strdup(op->key),
+				.data = must_memdup(op->data, op->size), .size = op->size };
+	while (*at != NULL && ((*at)->upload_id < p->upload_id ||
+			       ((*at)->upload_id == p->upload_id && (*at)->part < p->part)))
+		at = &(*at)->next;
+	p->next = *at;
+	*at = p;
+}
+
+static void finish_effect(struct store_op *op)
+{
+	uint8_t *data = NULL;
+	size_t size = 0;
+	unsigned n = 0;
+	if (op->proc->state == SIM_DEAD && op->sender_died_first)
+		return;
+	for (const struct sim_part *p = op->bucket->parts; p != NULL; p = p->next) {
+		if (p->upload_id != op->upload_id)
+			continue;
+		must(p->part == n++);
+		data = must_realloc(data, size + p->size + 1);
+		memcpy(data + size, p->data, p->size);
+		size += p->size;
+	}
+	if (n != op->part || sim_bucket_find(op->bucket, op->key) != NULL) {
+		op->outcome = OUTCOME_NOT_APPLIED;
+		op->err = n != op->part ? -ENOENT : -EEXIST;
+	} else {
+		bucket_put(op->bucket, op->key, data, size);
+		sim_trace(op->bucket->sim, "upload effect", op->number, size);
+		bucket_drop_upload(op->bucket, op->upload_id);
+	}
+	free(data);
+}
+
+/* By id: the simulator's are in order of time, not of keys; nobody here relies on the order. */
+static void list_uploads_effect(struct store_op *op)
+{
+	size_t n = 0;
+	for (const struct sim_part *p = op->bucket->parts; p != NULL; p = p->next)
+		n++;
+	op->uploads = must_calloc(n, sizeof(op->uploads[0]));
+	uint64_t last = op->upload_id;
+	for (const struct sim_part *p = op->bucket->parts; p != NULL && !op->more; p = p->next) {
+		char id[24];
+		if (p->upload_id <= last || strncmp(p->key, op->key, strlen(op->key)) != 0)
+			continue;
+		op->more = op->n_entries == op->limit;
+		if (op->more)
+			continue;
+		last = p->upload_id;
+		snprintf(id, sizeof(id), "%016llx", (unsigned long long)last);
+		op->uploads[op->n_entries++] = (struct obj_upload_entry){ must_strdup(p->key), must_strdup(id) };
+	}
 }
 
 static void op_effect(void *arg)
@@ -302,6 +427,18 @@ static void op_effect(void *arg)
 		break;
 	case OP_LIST:
 		list_effect(op);
+		break;
+	case OP_PART:
+		part_effect(op);
+		break;
+	case OP_FINISH:
+		finish_effect(op);
+		break;
+	case OP_ABORT:
+		bucket_drop_upload(op->bucket, op->upload_id);
+		break;
+	case OP_LIST_UPLOADS:
+		list_uploads_effect(op);
 		break;
 	}
 	if (op->answer_lost) {
@@ -343,7 +480,7 @@ static bool weathered(struct store_op *op)
 		fail(op, OUTCOME_NOT_APPLIED, -EAGAIN, latency(s));
 		return true;
 	case SIM_FULL:
-		if (op->kind != OP_PUT)
+		if (op->kind != OP_PUT && op->kind != OP_PART)
 			return false;
 		fail(op, OUTCOME_NOT_APPLIED, -ENOSPC, latency(s));
 		return true;
@@ -351,7 +488,7 @@ static bool weathered(struct store_op *op)
 		fail(op, OUTCOME_NOT_APPLIED, -EIO, latency(s));
 		return true;
 	case SIM_AWAY:
-		if (op->kind == OP_PUT && sim_chance(s, 500)) {
+		if ((op->kind == OP_PUT || op->kind == OP_FINISH) && sim_chance(s, 500)) {
 			op->late = true;
 			effect_after(op, sim_between(s, 10 * SIM_MS, 30 * SIM_S));
 		}
@@ -389,7 +526,7 @@ static void submit(struct store_op *op)
 	bool sent = sim_io_step(op->proc);
 	sim_trace(s, "store op", op->number, op->kind);
 	if (sent && !weathered(op)) {
-		if (op->kind == OP_PUT)
+		if (op->kind == OP_PUT || op->kind == OP_FINISH)
 			send_put(op);
 		else if (sim_inject(s, SIM_GET_ERROR, 10))
 			fail(op, sim_chance(s, 500) ? OUTCOME_UNKNOWN : OUTCOME_NOT_APPLIED,
@@ -416,12 +553,8 @@ static struct store_op *op_new(struct objstore *base, enum op_kind kind, const c
 	return op;
 }
 
-static void sim_put(struct objstore *base, const char *key, const struct iovec *iov, int n_iov, bool if_absent,
-		    obj_done_cb *cb, void *arg)
+static void op_take_bytes(struct store_op *op, const struct iovec *iov, int n_iov)
 {
-	struct store_op *op = op_new(base, OP_PUT, key, arg);
-	op->cb.done = cb;
-	op->if_absent = if_absent;
 	op->n_iov = n_iov;
 	op->iov = must_memdup(iov, (size_t)n_iov * sizeof(*iov));
 	for (int i = 0; i < n_iov; i++)
@@ -431,6 +564,15 @@ static void sim_put(struct objstore *base, const char *key, const struct iovec *
 	for (int i = 0; i < n_iov; at += iov[i++].iov_len)
 		if (iov[i].iov_len > 0)
 			memcpy(op->data + at, iov[i].iov_base, iov[i].iov_len);
+}
+
+static void sim_put(struct objstore *base, const char *key, const struct iovec *iov, int n_iov, bool if_absent,
+		    obj_done_cb *cb, void *arg)
+{
+	struct store_op *op = op_new(base, OP_PUT, key, arg);
+	op->cb.done = cb;
+	op->if_absent = if_absent;
+	op_take_bytes(op, iov, n_iov);
 	submit(op);
 }
 
@@ -440,6 +582,15 @@ static void sim_get(struct objstore *base, const char *key, uint64_t offset, uin
 	struct store_op *op = op_new(base, OP_GET, key, arg);
 	op->cb.get = cb;
 	op->offset = offset;
+	op->length = length;
+	submit(op);
+}
+
+static void sim_get_suffix(struct objstore *base, const char *key, uint64_t length, obj_get_cb *cb, void *arg)
+{
+	struct store_op *op = op_new(base, OP_GET, key, arg);
+	op->cb.get = cb;
+	op->suffix = true;
 	op->length = length;
 	submit(op);
 }
@@ -464,18 +615,96 @@ static void sim_list(struct objstore *base, const char *prefix, const char *star
 	submit(op);
 }
 
+static struct obj_upload *sim_upload_new(struct objstore *base, const char *key)
+{
+	struct sim_store *store = (struct sim_store *)base;
+	struct sim_upload *u = must_calloc(1, sizeof(*u));
+	*u = (struct sim_upload){ .base = { base }, .key = must_strdup(key), .next = store->uploads,
+				  .id = ++store->bucket->n_uploads_ever };
+	store->uploads = u;
+	return &u->base;
+}
+
+static void upload_free(struct sim_store *store, struct sim_upload *u)
+{
+	struct sim_upload **at = &store->uploads;
+	while (*at != u)
+		at = &(*at)->next;
+	*at = u->next;
+	free(u->key);
+	free(u);
+}
+
+static void sim_upload_part(struct obj_upload *base, const struct iovec *iov, int n_iov, obj_done_cb *cb, void *arg)
+{
+	struct sim_upload *u = (struct sim_upload *)base;
+	struct store_op *op = op_new(base->store, OP_PART, u->key, arg);
+	op->cb.done = cb;
+	op->upload = u;
+	op->upload_id = u->id;
+	op->part = u->n_parts++;
+	u->n_parts_out++;
+	op_take_bytes(op, iov, n_iov);
+	submit(op);
+}
+
+static void upload_end(struct obj_upload *base, enum op_kind kind, obj_done_cb *cb, void *arg)
+{
+	struct sim_upload *u = (struct sim_upload *)base;
+	struct store_op *op = op_new(base->store, kind, u->key, arg);
+	must(u->n_parts_out == 0 && (kind == OP_ABORT || u->n_parts > 0));
+	op->cb.done = cb;
+	op->upload_id = u->id;
+	op->part = u->n_parts;
+	upload_free(op->store, u);
+	submit(op);
+}
+
+static void sim_upload_finish(struct obj_upload *base, obj_done_cb *cb, void *arg)
+{
+	upload_end(base, OP_FINISH, cb, arg);
+}
+
+static void sim_upload_abort(struct obj_upload *base, obj_done_cb *cb, void *arg)
+{
+	upload_end(base, OP_ABORT, cb, arg);
+}
+
+static void sim_list_uploads(struct objstore *base, const char *prefix, const struct obj_upload_entry *after,
+			     size_t limit, obj_uploads_cb *cb, void *arg)
+{
+	struct store_op *op = op_new(base, OP_LIST_UPLOADS, prefix, arg);
+	op->cb.uploads = cb;
+	op->upload_id = after != NULL ? strtoull(after->id, NULL, 16) : 0;
+	op->limit = limit;
+	submit(op);
+}
+
+static void sim_abort_upload(struct objstore *base, const struct obj_upload_entry *e, obj_done_cb *cb, void *arg)
+{
+	struct store_op *op = op_new(base, OP_ABORT, e->key, arg);
+	op->cb.done = cb;
+	op->upload_id = strtoull(e->id, NULL, 16);
+	submit(op);
+}
+
 static void sim_store_free(struct objstore *base)
 {
 	struct sim_store *store = (struct sim_store *)base;
 	while (store->ops != NULL)
 		op_unlink(store->ops);
+	while (store->uploads != NULL)
+		upload_free(store, store->uploads);
 	free(store);
 }
 
 struct objstore *sim_store_new(struct sim_bucket *b, struct sim_proc *p)
 {
 	static const struct objstore_ops ops = {
-		.put = sim_put, .get = sim_get, .del = sim_del, .list = sim_list, .free = sim_store_free,
+		.put = sim_put, .get = sim_get, .get_suffix = sim_get_suffix, .del = sim_del, .list = sim_list,
+		.upload_new = sim_upload_new, .upload_part = sim_upload_part, .upload_finish = sim_upload_finish,
+		.upload_abort = sim_upload_abort, .list_uploads = sim_list_uploads,
+		.abort_upload = sim_abort_upload, .free = sim_store_free,
 	};
 	struct sim_store *store = must_calloc(1, sizeof(*store));
 	*store = (struct sim_store){ .base = { .ops = &ops, .url = "sim://bucket", .max_inflight_default = 4 },

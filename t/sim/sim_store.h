@@ -19,11 +19,23 @@ struct sim_object {
 	UT_hash_handle hh;
 };
 
+/* Of an upload that has not ended. */
+struct sim_part {
+	struct sim_part *next;
+	uint64_t upload_id;
+	unsigned part;
+	char *key;
+	uint8_t *data;
+	size_t size;
+};
+
 enum sim_weather { SIM_FAIR, SIM_BURST, SIM_FULL, SIM_EIO, SIM_AWAY, SIM_SLOW };
 
 struct sim_bucket {
 	struct sim *sim;
 	struct sim_object *objects;
+	struct sim_part *parts;         /* by upload, by number */
+	uint64_t n_uploads_ever;
 	enum sim_weather weather;
 	uint64_t n_puts, n_deleted_wal; /* effects */
 	bool no_corruption;             /* bodies of gets come back as they are */

@@ -17,6 +17,7 @@
 #include "common/must.h"
 #include "common/record_batch.h"
 #include "storaged/engine/engine.h"
+#include "storaged/objstore/url.h"
 
 #define N_APPENDS 2000
 

@@ -349,6 +349,30 @@ void kept_add(void *arg, const struct sql_entity *e)
 	k->e[i].payload.p = must_memdup(e->payload.p, e->payload.n);
 }
 
+void fixture_keep(struct fixture *f, struct kept *k)
+{
+	state_snapshot_begin(f->s, 0, kept_add, k);
+	while (state_snapshot_step(f->s, 1000))
+		;
+	state_snapshot_end(f->s);
+}
+
+bool kept_equal(const struct kept *a, const struct kept *b)
+{
+	size_t i = 0;
+	for (; i < a->n; i++) {
+		size_t k = 0;
+		while (k < b->n && !slice_eq(a->e[i].key, b->e[k].key))
+			k++;
+		if (k == b->n)
+			return false;
+		bool of_row = slice_is(a->e[i].key, "cluster") || memcmp(a->e[i].key.p, "node/", 5) == 0;
+		if (!of_row && (a->e[i].idx != b->e[k].idx || !slice_eq(a->e[i].payload, b->e[k].payload)))
+			return false;
+	}
+	return a->n == b->n;
+}
+
 struct state *kept_load(const struct kept *k, uint64_t idx)
 {
 	struct state *s = state_new();

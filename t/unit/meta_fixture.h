@@ -6,7 +6,7 @@
 #ifndef T_UNIT_META_FIXTURE_H
 #define T_UNIT_META_FIXTURE_H
 
-#include "storaged/meta/state.h"
+#include "storaged/meta/snapshot.h"
 
 struct fixture {
 	struct state *s;
@@ -66,8 +66,26 @@ struct update_args {
 };
 uint32_t fixture_update(struct fixture *f, const uint8_t id[16], const struct update_args *a);
 uint32_t fixture_grow(struct fixture *f, const uint8_t id[16], uint32_t partitions, const uint32_t *owners, size_t n);
+/* Of the proposer, unless the args say otherwise. */
+struct commit_args {
+	bool has_wal;
+	struct { uint32_t node; uint64_t session, from, to; } wal;
+	struct object_row add[8];       /* those with bytes */
+	struct object_id remove[8];     /* those with a node */
+	uint32_t node;                  /* 0: the fixture's */
+};
+uint32_t fixture_commit(struct fixture *f, const struct commit_args *a);
+/* What state_check_commit() says; the message in f->message. */
+uint32_t fixture_check_commit(struct fixture *f, const struct commit_args *a);
+uint32_t fixture_objects_deleted(struct fixture *f, const struct object_id *id, size_t n);
+/* n at most 8. */
+uint32_t fixture_trim(struct fixture *f, const uint64_t *log_id, const uint64_t *start, size_t n);
+uint32_t fixture_expire(struct fixture *f, const uint8_t id[16], int64_t expires_at_ms);
+uint32_t fixture_touch(struct fixture *f, const uint8_t id[16], int64_t expires_at_ms);
 /* One row that begins to close up to n topics (at most 8). */
 void fixture_close_some(struct fixture *f, unsigned n);
+/* A commit, deletion of objects or a trim, much of it refused. */
+void fixture_random_objects(struct fixture *f, unsigned *seed);
 /* A create, close, delete, update, growth or registration of something. */
 void fixture_random_row(struct fixture *f, unsigned *seed);
 
@@ -77,6 +95,10 @@ struct kept {
 	size_t n;
 };
 void kept_add(void *arg, const struct sql_entity *e);
+/* The whole state as it is now. k is empty. */
+void fixture_keep(struct fixture *f, struct kept *k);
+/* Byte for byte, but for what every row changes: cluster, and the proposer's node with its last result. */
+bool kept_equal(const struct kept *a, const struct kept *b);
 /* NULL: refused. */
 struct state *kept_load(const struct kept *k, uint64_t idx);
 void kept_done(struct kept *k);

@@ -18,6 +18,7 @@
 #include "common/env_uv.h"
 #include "common/must.h"
 #include "storaged/meta/meta.h"
+#include "storaged/meta/snapshot.h"
 #include "storaged/planted.h"
 #include "t/unit/meta_world.h"
 

@@ -13,7 +13,7 @@
 
 #include "common/must.h"
 #include "storaged/meta/cluster.h"
-#include "storaged/meta/state.h"
+#include "storaged/meta/snapshot.h"
 #include "t/unit/meta_fixture.h"
 
 static void assert_same_topic(const struct state_topic *a, const struct state_topic *b)
@@ -42,6 +42,22 @@ static void assert_same_topic(const struct state_topic *a, const struct state_to
 			    a->partition[i].closed == b->partition[i].closed);
 }
 
+static void assert_same_objects(const struct catalogue *a, const struct catalogue *b)
+{
+	assert_int_equal(catalogue_count(a), catalogue_count(b));
+	assert_int_equal(catalogue_bytes(a), catalogue_bytes(b));
+	const struct object_row *x = catalogue_next(a, NULL);
+	for (; x != NULL; x = catalogue_next(a, &x->id)) {
+		const struct object_row *y = catalogue_find(b, x->id);
+		assert_non_null(y);
+		assert_true(x->origin == y->origin && x->level == y->level && x->run == y->run &&
+			    x->first_log == y->first_log && x->last_log == y->last_log && x->bytes == y->bytes &&
+			    x->oldest_ms == y->oldest_ms && x->newest_ms == y->newest_ms &&
+			    x->first_offset == y->first_offset && x->end_offset == y->end_offset &&
+			    x->marked == y->marked && x->marked_ms == y->marked_ms && x->changed_idx == y->changed_idx);
+	}
+}
+
 static void assert_same_state(const struct state *a, const struct state *b)
 {
 	assert_int_equal(state_next_producer_id(a), state_next_producer_id(b));
@@ -51,6 +67,7 @@ static void assert_same_state(const struct state *a, const struct state *b)
 	assert_int_equal(state_format(a), state_format(b));
 	assert_memory_equal(state_cluster_uuid(a), state_cluster_uuid(b), 16);
 	assert_int_equal(state_n_topics(a), state_n_topics(b));
+	assert_same_objects(state_catalogue(a), state_catalogue(b));
 	const struct state_topic *t = state_topic_next(a, slice_of("", 0));
 	for (; t != NULL; t = state_topic_next(a, slice_str(t->name)))
 		assert_same_topic(t, state_topic_by_name(b, slice_str(t->name)));
@@ -85,7 +102,15 @@ static void test_snapshot_whole(void **arg)
 	fixture_register(&f, 1, 'z');
 	f.session = 2;
 	f.proposal = 1;
-	fixture_recovered(&f, 1, 1, 17);
+	struct commit_args objects = {
+		.has_wal = true, .wal = { 1, 1, 0, 17 },
+		.add = { { .id = { 1, 2, 1 }, .origin = 1, .first_log = 1, .last_log = 5, .bytes = 9, .newest_ms = 7 },
+			 { .id = { 1, 2, 2 }, .origin = 1, .level = 3, .first_log = 7, .last_log = 7, .bytes = 8,
+			   .first_offset = 3, .end_offset = 4 } },
+	}, marked = { .remove = { { 1, 2, 1 } } };
+	assert_int_equal(fixture_commit(&f, &objects), PICO_OK);
+	assert_int_equal(fixture_commit(&f, &marked), PICO_OK);
+	assert_int_equal(fixture_recovered(&f, 1, 1, 17), PICO_OK);
 	Meta__Command command = META__COMMAND__INIT;
 	Meta__AllocateProducerIds ids = META__ALLOCATE_PRODUCER_IDS__INIT;
 	command.kind_case = META__COMMAND__KIND_ALLOCATE_PRODUCER_IDS;
@@ -130,8 +155,10 @@ static void test_snapshot_slices(void **arg)
 		fixture_new(&f);
 		unsigned r = seed;
 		struct kept base = { 0 }, all = { 0 };
-		for (int i = 0; i < 40; i++)
+		for (int i = 0; i < 40; i++) {
 			fixture_random_row(&f, &r);
+			fixture_random_objects(&f, &r);
+		}
 		uint64_t base_idx = state_idx(f.s);
 		state_snapshot_begin(f.s, 0, kept_add, &base);
 		while (state_snapshot_step(f.s, 1000))
@@ -140,6 +167,7 @@ static void test_snapshot_slices(void **arg)
 		state_covered(f.s, base_idx);
 		for (int i = 0; i < 40; i++) {
 			fixture_random_row(&f, &r);
+			fixture_random_objects(&f, &r);
 			if (i % 8 == 0)
 				fixture_close_some(&f, 6);
 		}
@@ -153,8 +181,10 @@ static void test_snapshot_slices(void **arg)
 		/* The same in slices between commands, as changes to base. */
 		state_snapshot_begin(f.s, base_idx, kept_add, &base);
 		do {
-			for (unsigned i = 0; i <= r % 4; i++)
+			for (unsigned i = 0; i <= r % 4; i++) {
 				fixture_random_row(&f, &r);
+				fixture_random_objects(&f, &r);
+			}
 			fixture_close_some(&f, r % 3);
 		} while (state_snapshot_step(f.s, 1 + r % 3));
 		state_snapshot_end(f.s);
@@ -248,6 +278,44 @@ static void check_golden(const char *name, const void *bytes, size_t n)
 	assert_memory_equal(golden, bytes, n);
 }
 
+static void check_golden_entity(const struct kept *k, const char *key, const char *name)
+{
+	size_t i = 0;
+	while (i < k->n && !slice_is(k->e[i].key, key))
+		i++;
+	assert_true(i < k->n);
+	check_golden(name, k->e[i].payload.p, k->e[i].payload.n);
+}
+
+static const struct commit_args golden_before = {
+	.add = { { .id = { 1, 1, 7 }, .origin = 1, .first_log = 1, .last_log = 9, .bytes = 3 } },
+};
+static const struct commit_args golden_commit = {
+	.has_wal = true, .wal = { 1, 1, 0, 300 },
+	.add = { { .id = { 1, 1, 0 }, .origin = 1, .first_log = 1, .last_log = 2, .bytes = 70000, .oldest_ms = 1700000000000,
+		   .newest_ms = 1700000000500 },
+		 { .id = { 1, 1, 1 }, .origin = 1, .level = 3, .first_log = 2, .last_log = 2, .bytes = 5000000,
+		   .oldest_ms = 1700000000000, .newest_ms = 1700000000500, .first_offset = 128, .end_offset = 5000 } },
+	.remove = { { 1, 1, 7 } },
+};
+
+static void write_golden_objects(void)
+{
+	struct fixture f;
+	fixture_new(&f);
+	assert_int_equal(fixture_commit(&f, &golden_before), PICO_OK);
+	f.now_ms = 1700000001000;
+	assert_int_equal(fixture_commit(&f, &golden_commit), PICO_OK);
+	check_golden("meta_row_commit.bin", f.payload, f.payload_len);
+	struct commit_args mark = { .remove = { { 1, 1, 1 } } };
+	assert_int_equal(fixture_commit(&f, &mark), PICO_OK);
+	struct kept k = { 0 };
+	fixture_keep(&f, &k);
+	check_golden_entity(&k, "object/1/0000000000000001/0000000000000001", "meta_entity_object.bin");
+	kept_done(&k);
+	fixture_done(&f);
+}
+
 static void test_golden(void **arg)
 {
 	struct fixture f;
@@ -267,14 +335,7 @@ static void test_golden(void **arg)
 	while (state_snapshot_step(f.s, 10))
 		;
 	state_snapshot_end(f.s);
-	bool found = false;
-	for (size_t i = 0; i < k.n; i++) {
-		if (!slice_is(k.e[i].key, "topic/54545454545454545454545454545454"))
-			continue;
-		check_golden("meta_entity_topic.bin", k.e[i].payload.p, k.e[i].payload.n);
-		found = true;
-	}
-	assert_true(found);
+	check_golden_entity(&k, "topic/54545454545454545454545454545454", "meta_entity_topic.bin");
 	kept_done(&k);
 	struct update_args u = {
 		.alias = "eu", .schema = "t", .validate = -1, .config = { "retention.ms", "2000" },
@@ -288,6 +349,7 @@ static void test_golden(void **arg)
 	fixture_grow(&f, id, 3, &owner, 1);
 	check_golden("meta_row_grow.bin", f.payload, f.payload_len);
 	fixture_done(&f);
+	write_golden_objects();
 	uint8_t uuid[16], object[64];
 	memset(uuid, 7, sizeof(uuid));
 	size_t n = cluster_object_encode(uuid, object);
@@ -355,6 +417,39 @@ static void test_golden_settings(void **arg)
 	fixture_done(&f);
 }
 
+static void test_golden_objects(void **arg)
+{
+	uint8_t bytes[4096];
+	struct fixture f;
+	fixture_new(&f);
+	assert_int_equal(fixture_commit(&f, &golden_before), PICO_OK);
+	apply_golden(&f, "meta_row_commit.bin");
+	const struct catalogue *c = state_catalogue(f.s);
+	const struct object_row *row = catalogue_find(c, (struct object_id){ 1, 1, 0 });
+	assert_true(row != NULL && row->origin == 1 && row->level == 0 && row->run == 2 && row->first_log == 1 &&
+		    row->last_log == 2 && row->bytes == 70000 && row->oldest_ms == 1700000000000 &&
+		    row->newest_ms == 1700000000500 && row->first_offset == 0 && row->end_offset == 0 && !row->marked);
+	row = catalogue_find(c, (struct object_id){ 1, 1, 7 });
+	assert_true(row != NULL && row->marked && row->marked_ms == 1700000001000);
+	assert_int_equal(state_session_next(f.s, 1, 0)->watermark, 300);
+	struct kept k = { 0 };
+	fixture_keep(&f, &k);
+	struct sql_entity e = {
+		.key = slice_str("object/1/0000000000000001/0000000000000001"), .idx = 2,
+		.payload = read_golden("meta_entity_object.bin", bytes, sizeof(bytes)),
+	};
+	kept_add(&k, &e);
+	struct state *s = kept_load(&k, state_idx(f.s));
+	assert_non_null(s);
+	row = catalogue_find(state_catalogue(s), (struct object_id){ 1, 1, 1 });
+	assert_true(row != NULL && row->origin == 1 && row->level == 3 && row->run == 3 && row->first_log == 2 &&
+		    row->last_log == 2 && row->bytes == 5000000 && row->first_offset == 128 && row->end_offset == 5000 &&
+		    row->marked && row->marked_ms == 1700000001000 && row->changed_idx == 2);
+	state_free(s);
+	kept_done(&k);
+	fixture_done(&f);
+}
+
 /* What an older release wrote is read by this one. */
 static void test_golden_read(void **arg)
 {
@@ -399,6 +494,7 @@ int main(void)
 		cmocka_unit_test(test_snapshot_whole), cmocka_unit_test(test_snapshot_slices),
 		cmocka_unit_test(test_snapshot_cursor_dropped), cmocka_unit_test(test_load_refuses),
 		cmocka_unit_test(test_golden), cmocka_unit_test(test_golden_read), cmocka_unit_test(test_golden_settings),
+		cmocka_unit_test(test_golden_objects),
 		cmocka_unit_test(test_chain),
 	};
 	return cmocka_run_group_tests_name("meta_snapshot", tests, NULL, NULL);

@@ -180,9 +180,13 @@ static void test_session_recovered(void **arg)
 	f.proposal = 1;
 	f.now_ms = 77;
 	assert_int_equal(fixture_recovered(&f, 1, 2, 5), PICO_CONFLICT);        /* session 1 comes first */
+	struct commit_args first = { .has_wal = true, .wal = { 1, 1, 0, 4 } }, second = { .has_wal = true, .wal = { 1, 2, 0, 5 } };
+	assert_int_equal(fixture_recovered(&f, 1, 1, 4), PICO_CONFLICT);        /* not packed to its cut */
+	assert_int_equal(fixture_commit(&f, &first), PICO_OK);
 	assert_int_equal(fixture_recovered(&f, 1, 1, 4), PICO_OK);
 	assert_int_equal(fixture_recovered(&f, 1, 1, 4), PICO_OK);              /* redundant */
 	assert_int_equal(fixture_recovered(&f, 1, 1, 5), PICO_CONFLICT);        /* another cut */
+	assert_int_equal(fixture_commit(&f, &second), PICO_OK);
 	assert_int_equal(fixture_recovered(&f, 1, 2, 5), PICO_OK);
 	const struct state_session *s = state_session_next(f.s, 1, 1);
 	assert_int_equal(s->state, SESSION_RECOVERED);

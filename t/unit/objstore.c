@@ -17,21 +17,21 @@
 #include <unistd.h>
 
 #include "common/env_uv.h"
-#include "storaged/objstore/objstore.h"
+#include "storaged/objstore/url.h"
 
 static const uint8_t put_id[16] = { 0xab, 1 };
 static uv_loop_t loop;
 static struct env *env;
-static char dir[64];
+static char dir[64], url[400];
 static struct objstore *store;
 
 static struct objstore *open_url(const char *text)
 {
-	struct objstore_url url;
+	struct objstore_url u;
 	struct objstore *s = NULL;
 	char fault[5000];
-	assert_int_equal(objstore_url_parse(text, &url, fault, sizeof(fault)), 0);
-	if (objstore_open(env, &url, put_id, &s, fault, sizeof(fault)) < 0)
+	assert_int_equal(objstore_url_parse(text, &u, fault, sizeof(fault)), 0);
+	if (objstore_open(env, &u, put_id, &s, fault, sizeof(fault)) < 0)
 		fail_msg("%s", fault);
 	return s;
 }
@@ -44,7 +44,6 @@ static int setup_env(void **state)
 
 static int setup_file(void **state)
 {
-	char url[100];
 	int r = setup_env(state);
 	snprintf(url, sizeof(url), "file://%s/new/objects", dir);
 	store = open_url(url);
@@ -54,7 +53,8 @@ static int setup_file(void **state)
 static int setup_mem(void **state)
 {
 	int r = setup_env(state);
-	store = open_url("mem://unit");
+	strcpy(url, "mem://unit");
+	store = open_url(url);
 	return r;
 }
 
@@ -78,8 +78,9 @@ static struct {
 	char what[300];
 	uint8_t data[4096];
 	size_t n_data;
-	uint64_t size;
+	uint64_t size;          /* of the object; of a list's last one */
 	char keys[1024];        /* with ' ' behind each */
+	char upload_key[300], upload_id[2048];  /* the last one's */
 	bool more;
 } got;
 
@@ -102,11 +103,24 @@ static void on_get(void *arg, struct obj_result result, struct slice data, uint6
 	on_done(arg, result);
 }
 
-static void on_list(void *arg, struct obj_result result, char *const *keys, size_t n, bool more)
+static void on_list(void *arg, struct obj_result result, const struct obj_entry *entries, size_t n, bool more)
 {
 	got.keys[0] = 0;
 	for (size_t i = 0; i < n; i++)
-		snprintf(got.keys + strlen(got.keys), sizeof(got.keys) - strlen(got.keys), "%s ", keys[i]);
+		snprintf(got.keys + strlen(got.keys), sizeof(got.keys) - strlen(got.keys), "%s ", entries[i].key);
+	got.size = n > 0 ? entries[n - 1].size : 0;
+	got.more = more;
+	on_done(arg, result);
+}
+
+static void on_uploads(void *arg, struct obj_result result, const struct obj_upload_entry *entries, size_t n, bool more)
+{
+	got.keys[0] = 0;
+	for (size_t i = 0; i < n; i++) {
+		snprintf(got.keys + strlen(got.keys), sizeof(got.keys) - strlen(got.keys), "%s ", entries[i].key);
+		snprintf(got.upload_key, sizeof(got.upload_key), "%s", entries[i].key);
+		snprintf(got.upload_id, sizeof(got.upload_id), "%s", entries[i].id);
+	}
 	got.more = more;
 	on_done(arg, result);
 }
@@ -137,6 +151,15 @@ static int put(const char *key, const char *bytes, bool if_absent)
 static int get(const char *key, uint64_t offset, uint64_t length)
 {
 	objstore_get(store, key, offset, length, on_get, NULL);
+	struct obj_result r = finish();
+	assert_int_equal(r.outcome, r.err == 0 ? OUTCOME_OK : OUTCOME_NOT_APPLIED);
+	got.data[got.n_data] = 0;
+	return r.err;
+}
+
+static int get_suffix(const char *key, uint64_t length)
+{
+	objstore_get_suffix(store, key, length, on_get, NULL);
 	struct obj_result r = finish();
 	assert_int_equal(r.outcome, r.err == 0 ? OUTCOME_OK : OUTCOME_NOT_APPLIED);
 	got.data[got.n_data] = 0;
@@ -189,6 +212,155 @@ static void test_ranges(void **state)
 	}
 }
 
+static void test_suffix(void **state)
+{
+	static const struct { uint64_t length; const char *bytes; } row[] = {
+		{ 1, "9" }, { 4, "6789" }, { 10, "0123456789" }, { 11, "0123456789" }, { UINT64_MAX, "0123456789" },
+	};
+	assert_int_equal(put("a/b", "0123456789", true), 0);
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		assert_int_equal(get_suffix("a/b", row[i].length), 0);
+		assert_string_equal((char *)got.data, row[i].bytes);
+		assert_int_equal(got.size, 10);
+	}
+	assert_int_equal(get_suffix("a/c", 1), -ENOENT);
+	assert_int_equal(got.n_data, 0);
+}
+
+/* Uploads in parts */
+
+enum { PART = OBJ_PART_MIN, TAIL = 100 };
+static uint8_t part_bytes[PART];        /* any run of them is unlike its neighbours */
+static unsigned n_parts_done;
+
+static void on_part(void *arg, struct obj_result result)
+{
+	assert_int_equal(result.err, *(int *)arg);
+	assert_int_equal(result.outcome, result.err == 0 ? OUTCOME_OK : OUTCOME_NOT_APPLIED);
+	n_parts_done++;
+}
+
+/* Parts of that many bytes, all at once; each ends in err. */
+static void upload_parts(struct obj_upload *u, const size_t *n_bytes, unsigned n_parts, int err)
+{
+	for (size_t i = 0; i < PART; i += 4)
+		memcpy(&part_bytes[i], &i, 4);
+	n_parts_done = 0;
+	for (unsigned i = 0; i < n_parts; i++) {
+		size_t half = n_bytes[i] / 2;
+		struct iovec iov[2] = { { part_bytes, half }, { part_bytes + half, n_bytes[i] - half } };
+		obj_upload_part(u, iov, 2, on_part, &err);
+		memset(iov, 0xff, sizeof(iov));
+	}
+	assert_int_equal(n_parts_done, 0);      /* never from inside the call */
+	while (n_parts_done < n_parts)
+		uv_run(&loop, UV_RUN_ONCE);
+}
+
+static void list_uploads(const char *prefix, const struct obj_upload_entry *after, size_t limit, const char *keys,
+			 bool more)
+{
+	store->ops->list_uploads(store, prefix, after, limit, on_uploads, NULL);
+	assert_int_equal(finish().outcome, OUTCOME_OK);
+	assert_string_equal(got.keys, keys);
+	assert_int_equal(got.more, more);
+}
+
+static int upload_finish(struct obj_upload *u)
+{
+	obj_upload_finish(u, on_done, NULL);
+	struct obj_result r = finish();
+	assert_int_equal(r.outcome, r.err == 0 ? OUTCOME_OK : OUTCOME_NOT_APPLIED);
+	return r.err;
+}
+
+static void test_upload(void **state)
+{
+	struct obj_upload *u = objstore_upload_new(store, "data/1/2/3");
+	upload_parts(u, (const size_t[]){ PART, PART, TAIL }, 3, 0);
+	assert_int_equal(get("data/1/2/3", 0, 1), -ENOENT);
+	list("data/", NULL, 10, "", false);
+	list_uploads("", NULL, 10, "data/1/2/3 ", false);
+	assert_int_equal(upload_finish(u), 0);
+	list_uploads("", NULL, 10, "", false);
+	list("data/", NULL, 10, "data/1/2/3 ", false);
+	assert_int_equal(got.size, 2 * PART + TAIL);
+	assert_int_equal(get("data/1/2/3", PART - 100, 200), 0);
+	assert_int_equal(got.size, 2 * PART + TAIL);
+	assert_memory_equal(got.data, part_bytes + PART - 100, 100);
+	assert_memory_equal(got.data + 100, part_bytes, 100);
+	assert_int_equal(get_suffix("data/1/2/3", TAIL + 50), 0);
+	assert_memory_equal(got.data, part_bytes + PART - 50, 50);
+	assert_memory_equal(got.data + 50, part_bytes, TAIL);
+	assert_int_equal(got.n_data, TAIL + 50);
+	/* One part is enough, and it may be short. */
+	u = objstore_upload_new(store, "data/1/2/4");
+	upload_parts(u, (const size_t[]){ 7 }, 1, 0);
+	assert_int_equal(upload_finish(u), 0);
+	assert_int_equal(get("data/1/2/4", 0, 0), 0);
+	assert_int_equal(got.n_data, 7);
+}
+
+static void test_upload_abort(void **state)
+{
+	struct obj_upload *u = objstore_upload_new(store, "data/1/2/3"), *v = objstore_upload_new(store, "data/1/2/5");
+	upload_parts(u, (const size_t[]){ PART, TAIL }, 2, 0);
+	obj_upload_abort(u, on_done, NULL);
+	assert_int_equal(finish().outcome, OUTCOME_OK);
+	obj_upload_abort(v, on_done, NULL);     /* nothing was sent */
+	assert_int_equal(finish().outcome, OUTCOME_OK);
+	list_uploads("", NULL, 10, "", false);
+	list("data/", NULL, 10, "", false);
+	/* By its id, as who sweeps up after a crash does it; the one whose handle is here notices. */
+	u = objstore_upload_new(store, "data/1/2/4");
+	upload_parts(u, (const size_t[]){ TAIL }, 1, 0);
+	list_uploads("data/1/", NULL, 10, "data/1/2/4 ", false);
+	for (int i = 0; i < 2; i++) {
+		store->ops->abort_upload(store, &(struct obj_upload_entry){ got.upload_key, got.upload_id }, on_done,
+					 NULL);
+		assert_int_equal(finish().outcome, OUTCOME_OK);
+	}
+	list_uploads("data/1/", NULL, 10, "", false);
+	assert_int_equal(upload_finish(u), -ENOENT);
+	list("data/", NULL, 10, "", false);
+}
+
+static void test_list_uploads(void **state)
+{
+	static const char *const keys[] = { "data/2/b", "data/1/a", "data/2/b", "data/10/c" };
+	struct obj_upload *u[4];
+	for (int i = 0; i < 4; i++) {
+		u[i] = objstore_upload_new(store, keys[i]);
+		upload_parts(u[i], (const size_t[]){ TAIL }, 1, 0);
+	}
+	list_uploads("", NULL, 10, "data/1/a data/10/c data/2/b data/2/b ", false);
+	list_uploads("data/1/", NULL, 10, "data/1/a ", false);
+	list_uploads("", NULL, 3, "data/1/a data/10/c data/2/b ", true);
+	list_uploads("", &(struct obj_upload_entry){ got.upload_key, got.upload_id }, 3, "data/2/b ", false);
+	list_uploads("data/3", NULL, 3, "", false);
+	for (int i = 0; i < 4; i++) {
+		obj_upload_abort(u[i], on_done, NULL);
+		assert_int_equal(finish().outcome, OUTCOME_OK);
+	}
+}
+
+/* What a process leaves behind is found by the next one, and a new upload of the key is another one. */
+static void test_upload_left(void **state)
+{
+	struct objstore *first = store;
+	upload_parts(objstore_upload_new(first, "data/1/2/3"), (const size_t[]){ PART, TAIL }, 2, 0);
+	store = open_url(url);
+	first->ops->free(first);
+	list_uploads("data/", NULL, 10, "data/1/2/3 ", false);
+	struct obj_upload *u = objstore_upload_new(store, "data/1/2/3");
+	upload_parts(u, (const size_t[]){ TAIL }, 1, 0);
+	store->ops->abort_upload(store, &(struct obj_upload_entry){ got.upload_key, got.upload_id }, on_done, NULL);
+	assert_int_equal(finish().outcome, OUTCOME_OK);
+	assert_int_equal(upload_finish(u), 0);
+	list("data/", NULL, 10, "data/1/2/3 ", false);
+	assert_int_equal(got.size, TAIL);
+}
+
 static void test_list(void **state)
 {
 	/* '-' < '.' < '/' < '0': whole keys are compared, not names. */
@@ -207,6 +379,12 @@ static void test_list(void **state)
 	list("c/d/", "c/d/e", 100, "c/d/f ", false);
 	list("c/x", NULL, 100, "", false);
 	list("", "d", 100, "", false);
+	assert_int_equal(put("d/1", "xyz", true), 0);
+	assert_int_equal(put("d/2", "", true), 0);
+	list("d/", NULL, 1, "d/1 ", true);
+	assert_int_equal(got.size, 3);
+	list("d/", NULL, 2, "d/1 d/2 ", false);
+	assert_int_equal(got.size, 0);
 }
 
 static void test_delete(void **state)
@@ -264,7 +442,7 @@ static void test_race(void **state)
 /* Two stores on one place race, too: they are one store. */
 static void test_two_stores(void **state)
 {
-	struct objstore *first = store, *second = open_url(first->url);
+	struct objstore *first = store, *second = open_url(url);
 	int err[2];
 	for (int round = 0; round < 20; round++) {
 		char key[40];
@@ -289,7 +467,7 @@ static void on_never_get(void *arg, struct obj_result result, struct slice data,
 {
 	fail();
 }
-static void on_never_list(void *arg, struct obj_result result, char *const *keys, size_t n, bool more)
+static void on_never_list(void *arg, struct obj_result result, const struct obj_entry *entries, size_t n, bool more)
 {
 	fail();
 }
@@ -305,7 +483,10 @@ static void test_free_with_work_out(void **state)
 	}
 	static const char *const keys[] = { "there" };
 	objstore_get(store, "there", 0, 0, on_never_get, NULL);
+	objstore_get_suffix(store, "there", 1, on_never_get, NULL);
 	store->ops->list(store, "", NULL, 10, on_never_list, NULL);
+	obj_upload_part(objstore_upload_new(store, "u/1"), &iov, 1, on_never, NULL);
+	objstore_upload_new(store, "u/2");
 	store->ops->del(store, keys, 1, on_never, NULL);
 	store->ops->free(store);
 	store = NULL;
@@ -363,7 +544,7 @@ static void test_tmp_is_emptied(void **state)
 	write_file(path, "of a process that is gone");
 	snprintf(path, sizeof(path), "%s/new/objects/.tmp/ab010000000000000000000000000000.999", dir);
 	write_file(path, "ours");
-	struct objstore *second = open_url(store->url);
+	struct objstore *second = open_url(url);
 	snprintf(path, sizeof(path), "%s/new/objects/.tmp", dir);
 	assert_int_equal(count_entries(path), 1);
 	snprintf(path, sizeof(path), "%s/new/objects/.tmp/ab010000000000000000000000000000.999", dir);
@@ -407,18 +588,18 @@ static void test_directory_vanishes(void **state)
 
 static void test_open_faults(void **state)
 {
-	struct objstore_url url;
+	struct objstore_url u;
 	struct objstore *s = NULL;
 	char fault[5000], text[200];
 	snprintf(text, sizeof(text), "%s/file", dir);
 	write_file(text, "");
 	snprintf(text, sizeof(text), "file://%s/file/objects", dir);
-	assert_int_equal(objstore_url_parse(text, &url, fault, sizeof(fault)), 0);
-	assert_int_equal(objstore_open(env, &url, put_id, &s, fault, sizeof(fault)), -ENOTDIR);
+	assert_int_equal(objstore_url_parse(text, &u, fault, sizeof(fault)), 0);
+	assert_int_equal(objstore_open(env, &u, put_id, &s, fault, sizeof(fault)), -ENOTDIR);
 	assert_non_null(strstr(fault, "/file/objects: Not a directory"));
 	assert_null(s);
-	assert_int_equal(objstore_url_parse("s3://bucket", &url, fault, sizeof(fault)), 0);
-	assert_int_equal(objstore_open(env, &url, put_id, &s, fault, sizeof(fault)), -ENOTSUP);
+	assert_int_equal(objstore_url_parse("s3://bucket", &u, fault, sizeof(fault)), 0);
+	assert_int_equal(objstore_open(env, &u, put_id, &s, fault, sizeof(fault)), -ENOTSUP);
 }
 
 /* URLs */
@@ -484,7 +665,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		BOTH(test_put_get), BOTH(test_ranges), BOTH(test_list), BOTH(test_delete), BOTH(test_race),
-		BOTH(test_two_stores), BOTH(test_free_with_work_out), BOTH(test_free_in_callback),
+		BOTH(test_two_stores), BOTH(test_suffix), BOTH(test_upload), BOTH(test_upload_abort),
+		BOTH(test_list_uploads), BOTH(test_upload_left), BOTH(test_free_with_work_out), BOTH(test_free_in_callback),
 		FILES(test_tmp_is_emptied), FILES(test_path_is_a_file), FILES(test_directory_vanishes),
 		FILES(test_open_faults),
 		cmocka_unit_test(test_url), cmocka_unit_test(test_url_faults),

@@ -179,6 +179,47 @@ static void test_get_list_delete(void **state)
 	sim_bucket_done(&bucket);
 }
 
+static void on_uploads(void *arg, struct obj_result r, const struct obj_upload_entry *entries, size_t n, bool more)
+{
+	struct seen *seen = arg;
+	seen->n++;
+	assert_int_equal(r.outcome, OUTCOME_OK);
+	for (size_t i = 0; i < n; i++)
+		seen->ok += strcmp(entries[i].key, "data/x") == 0;
+}
+
+/* Parts come together in order of calls, whichever arrived first, and only at the end. */
+static void test_uploads(void **state)
+{
+	struct sim s;
+	struct sim_bucket bucket;
+	struct seen seen = { 0 }, listed = { 0 };
+	sim_init(&s, 1);
+	sim_bucket_init(&bucket, &s);
+	struct sim_proc *p = sim_proc_new(&s, NULL, NULL);
+	struct objstore *a = sim_store_new(&bucket, p);
+	struct obj_upload *u = objstore_upload_new(a, "data/x"), *left = objstore_upload_new(a, "data/x");
+	for (int i = 0; i < 5; i++)
+		obj_upload_part(u, &(struct iovec){ (char *)(uintptr_t)"0123456789" + 2 * i, 2 }, 1, on_put, &seen);
+	obj_upload_part(left, &(struct iovec){ "left", 4 }, 1, on_put, &seen);
+	run_all(&s);
+	assert_int_equal(seen.ok, 6);
+	assert_null(sim_bucket_find(&bucket, "data/x"));
+	obj_upload_finish(u, on_put, &seen);
+	run_all(&s);
+	assert_int_equal(seen.ok, 7);
+	assert_int_equal(sim_bucket_find(&bucket, "data/x")->size, 10);
+	assert_memory_equal(sim_bucket_find(&bucket, "data/x")->data, "0123456789", 10);
+	a->ops->list_uploads(a, "data/", NULL, 10, on_uploads, &listed);
+	obj_upload_finish(left, on_put, &seen);
+	run_all(&s);
+	assert_int_equal(listed.ok, 1);
+	assert_int_equal(seen.taken, 1);
+	a->ops->free(a);
+	sim_done(&s);
+	sim_bucket_done(&bucket);
+}
+
 static void on_row(void *arg, struct sql_result r)
 {
 	struct obj_result o = { .outcome = r.outcome, .err = r.err };
@@ -233,7 +274,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_timers), cmocka_unit_test(test_death_and_pause),
-		cmocka_unit_test(test_conditional_puts), cmocka_unit_test(test_get_list_delete),
+		cmocka_unit_test(test_conditional_puts), cmocka_unit_test(test_get_list_delete), cmocka_unit_test(test_uploads),
 		cmocka_unit_test(test_rows),
 	};
 	return cmocka_run_group_tests_name("sim_world", tests, NULL, NULL);

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * State entries (frame.State): which is newer, and how several of one log fold into what it is now. Producers follow
+ * the bounds of storaged/engine: at most 2,048 string and 65,536 Kafka ones, the longest idle go.
+ */
+#ifndef STORAGED_DATA_DATA_STATE_H
+#define STORAGED_DATA_DATA_STATE_H
+
+#include "common/slice.h"
+#include "proto/frame.pb-c.h"
+
+#define DATA_STATE_COMPLETE_MAX 4096u   /* bytes of producers up to which an entry is always complete */
+#define DATA_STATE_INCOMPLETE_MAX 7u    /* entries in a row */
+
+/* NULL: does not decode, or a field is out of bounds; ret_fault says what. Free with data_state_free(). */
+Frame__State *data_state_decode(struct slice entry, const char **ret_fault);
+void data_state_free(Frame__State *s);
+
+/* By (epoch, next), then complete before incomplete: < 0, 0, > 0. */
+int data_state_compare(const Frame__State *a, const Frame__State *b);
+
+/*
+ * Folds an older entry under a newer one of the same log: *newer gets what it does not say; complete becomes older's.
+ * Nothing happens when newer is complete. Takes `older`.
+ */
+void data_state_fold(Frame__State *newer, Frame__State *older);
+
+#endif

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+storaged_libstoraged_a_SOURCES += \
+	storaged/data/catalogue.c storaged/data/catalogue.h \
+	storaged/data/data_builder.h \
+	storaged/data/data_format.h \
+	storaged/data/data_state.h \
+	storaged/data/row_index.c storaged/data/row_index.h

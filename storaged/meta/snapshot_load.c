@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Entities to state. The database may hold anything: what does not decode, does not fit to what was loaded before it, or
+ * is of a kind that this release does not know makes the whole snapshot unreadable.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/must.h"
+#include "storaged/meta/object_message.h"
+#include "storaged/meta/snapshot.h"
+#include "storaged/meta/state_priv.h"
+
+static int load_cluster(struct state *s, const struct sql_entity *entity)
+{
+	Meta__ClusterEntity *e = meta__cluster_entity__unpack(NULL, entity->payload.n, entity->payload.p);
+	int err = e != NULL && (e->uuid.len == 0 || e->uuid.len == 16) && e->next_log_id > 0 &&
+		  e->next_log_id < LOG_ID_MAX && e->next_producer_id <= INT64_MAX && s->cluster_id == NULL ? 0 : -EBADMSG;
+	if (err == 0) {
+		s->has_uuid = e->uuid.len == 16;
+		if (s->has_uuid)
+			memcpy(s->uuid, e->uuid.data, 16);
+		s->cluster_id = must_strdup(e->cluster_id);
+		s->format = e->format;
+		s->next_log_id = e->next_log_id;
+		s->next_producer_id = e->next_producer_id;
+		s->next_run = e->next_run == 0 ? 1 : e->next_run;       /* 0: a release without data objects */
+		s->clock_ms = e->clock_ms;
+		s->chain = e->chain;
+	}
+	if (e != NULL)
+		meta__cluster_entity__free_unpacked(e, NULL);
+	return err;
+}
+
+static int load_node(struct state *s, const struct sql_entity *entity)
+{
+	Meta__NodeEntity *e = meta__node_entity__unpack(NULL, entity->payload.n, entity->payload.p);
+	int err = e != NULL && e->boot_id.len == 16 ? 0 : -EBADMSG;
+	if (err == 0)
+		state_node_put(s, e, entity->idx);
+	if (e != NULL)
+		meta__node_entity__free_unpacked(e, NULL);
+	return err;
+}
+
+static int load_session(struct state *s, const struct sql_entity *entity)
+{
+	Meta__SessionEntity *e = meta__session_entity__unpack(NULL, entity->payload.n, entity->payload.p);
+	int err = e != NULL && e->state <= META__SESSION_ENTITY__STATE__RECOVERED ? 0 : -EBADMSG;
+	if (err == 0) {
+		struct state_session session = {
+			.node = e->node, .session = e->session, .state = (enum state_session_state)e->state,
+			.watermark = e->watermark, .recoverer = e->recoverer, .cut = e->cut,
+			.recovered_ms = e->recovered_ms,
+		};
+		state_session_put(s, &session, entity->idx);
+	}
+	if (e != NULL)
+		meta__session_entity__free_unpacked(e, NULL);
+	return err;
+}
+
+static int load_object(struct state *s, const struct sql_entity *entity)
+{
+	Meta__ObjectEntity *e = meta__object_entity__unpack(NULL, entity->payload.n, entity->payload.p);
+	int err = -EBADMSG;
+	if (e != NULL && e->row != NULL && object_message_fault(e->row) == NULL && e->row->run > 0 &&
+	    e->row->run < s->next_run) {
+		struct object_row row = object_message_row(e->row);
+		row.marked = e->marked;
+		row.marked_ms = e->marked_ms;
+		row.changed_idx = entity->idx;
+		if (catalogue_takes(s->catalogue, &row)) {
+			catalogue_add(s->catalogue, &row);
+			err = 0;
+		}
+	}
+	if (e != NULL)
+		meta__object_entity__free_unpacked(e, NULL);
+	return err;
+}
+
+static bool topic_is_sound(const struct state *s, const Meta__TopicEntity *e)
+{
+	if (e->topic_id.len != 16 || e->name[0] != '/' || e->n_config > UINT16_MAX || e->n_partitions == 0 ||
+	    e->n_partitions > STATE_PARTITIONS_MAX || state_topic_by_id(s, e->topic_id.data) != NULL ||
+	    state_topic_by_name(s, slice_str(e->name)) != NULL ||
+	    (e->kafka_topic[0] != '\0' && state_topic_by_alias(s, slice_str(e->kafka_topic)) != NULL))
+		return false;
+	for (size_t i = 0; i < e->n_partitions; i++) {
+		uint64_t log_id = e->partitions[i]->log_id;
+		if (log_id >= s->next_log_id || log_map_find(&s->by_log, log_id) != NULL)
+			return false;
+		for (size_t k = 0; k < i; k++)
+			if (e->partitions[k]->log_id == log_id)
+				return false;
+	}
+	return true;
+}
+
+static int load_topic(struct state *s, const struct sql_entity *entity)
+{
+	Meta__TopicEntity *e = meta__topic_entity__unpack(NULL, entity->payload.n, entity->payload.p);
+	int err = e != NULL && topic_is_sound(s, e) ? 0 : -EBADMSG;
+	if (err == 0)
+		state_topic_add(s, e, entity->idx);
+	if (e != NULL)
+		meta__topic_entity__free_unpacked(e, NULL);
+	return err;
+}
+
+/* In order: what topics need stands before them. */
+static const struct {
+	const char *prefix;
+	int (*load)(struct state *s, const struct sql_entity *entity);
+} loaders[] = {
+	{ "cluster", load_cluster }, { "node/", load_node }, { "session/", load_session },
+	{ "object/", load_object }, { "topic/", load_topic },
+};
+
+static int compare_idx(const void *a, const void *b)
+{
+	const struct sql_entity *x = *(const struct sql_entity *const *)a, *y = *(const struct sql_entity *const *)b;
+	return x->idx != y->idx ? (x->idx > y->idx) - (x->idx < y->idx) : slice_cmp(x->key, y->key);
+}
+
+static int load_kind(struct state *s, const struct sql_entity **sorted, size_t n, size_t kind, size_t *ret_loaded)
+{
+	struct slice prefix = slice_str(loaders[kind].prefix);
+	for (size_t i = 0; i < n; i++) {
+		if (sorted[i]->key.n < prefix.n || memcmp(sorted[i]->key.p, prefix.p, prefix.n) != 0)
+			continue;
+		int err = loaders[kind].load(s, sorted[i]);
+		if (err != 0)
+			return err;
+		++*ret_loaded;
+	}
+	return 0;
+}
+
+int state_load(struct state *s, uint64_t idx, const struct sql_entity *entities, size_t n)
+{
+	must(s->idx == 0 && s->n_nodes == 0 && s->by_name.n == 0);
+	const struct sql_entity **sorted = must_calloc(n + 1, sizeof(*sorted));
+	for (size_t i = 0; i < n; i++)
+		sorted[i] = &entities[i];
+	qsort(sorted, n, sizeof(*sorted), compare_idx);
+	int err = n > 0 && sorted[n - 1]->idx > idx ? -EBADMSG : 0;
+	size_t loaded = 0;
+	for (size_t kind = 0; kind < sizeof(loaders) / sizeof(loaders[0]) && err == 0; kind++)
+		err = load_kind(s, sorted, n, kind, &loaded);
+	/* A kind of entity that only a newer release knows must not be lost. */
+	if (err == 0 && (loaded != n || s->cluster_id == NULL))
+		err = -EBADMSG;
+	s->idx = idx;
+	free(sorted);
+	return err;
+}
