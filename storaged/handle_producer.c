@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * InitProducer: numbers for idempotent producers. They come from blocks that the metadata gives to this node alone,
- * so no number is given twice, whatever dies; what is left of a block is lost with the process. A number that is
- * known keeps its place with the next epoch until its epochs are used up.
+ * so no number is given twice, whatever dies; what is left of a block is lost with the process.
  */
 #include <stdlib.h>
 #include <utlist.h>
@@ -28,11 +27,11 @@ void producer_ids_free(struct producer_ids *ids)
 	free(ids);
 }
 
-static void init_answer(struct op *op, uint64_t id, int32_t epoch)
+static void init_answer(struct op *op, uint64_t id)
 {
 	Ipc__InitProducerAnswer a = IPC__INIT_PRODUCER_ANSWER__INIT;
 	a.producer_id = (int64_t)id;
-	a.producer_epoch = epoch;
+	a.producer_epoch = 0;
 	op_answer(op, &a.base);
 }
 
@@ -72,7 +71,7 @@ static void ids_give(struct producer_ids *ids)
 	while (ids->waits != NULL && ids->next < ids->end) {
 		struct op *op = ids->waits->op;
 		DL_DELETE(ids->waits, ids->waits);
-		init_answer(op, ids->next++, 0);
+		init_answer(op, ids->next++);
 	}
 	if (ids->waits != NULL)
 		ids_ask(ids);
@@ -110,7 +109,7 @@ static void ids_ask(struct producer_ids *ids)
 		init_fail(ids->waits->op, PICO_THROTTLED, "too many metadata changes are waiting; try again");
 }
 
-static void init_new(struct node *n, struct call *c)
+void handle_init_producer(struct node *n, struct call *c)
 {
 	if (n->producer_ids == NULL) {
 		n->producer_ids = must_calloc(1, sizeof(*n->producer_ids));
@@ -126,24 +125,4 @@ static void init_new(struct node *n, struct call *c)
 	DL_APPEND(n->producer_ids->waits, w);
 	op_arm(op, init_deadline);
 	ids_give(n->producer_ids);
-}
-
-void handle_init_producer(struct node *n, struct call *c)
-{
-	const Ipc__InitProducerRequest *r = (const Ipc__InitProducerRequest *)c->request;
-	bool is_new = r->producer_id == -1 && r->producer_epoch == -1;
-	if (!is_new && (r->producer_id < 0 || r->producer_epoch < 0 || r->producer_epoch > INT16_MAX)) {
-		call_fail(c, PICO_BAD_REQUEST, "a producer id comes with its epoch, or neither is given");
-		return;
-	}
-	/* A number that this cluster never gave out would be given to somebody else later. */
-	bool is_known = !is_new && (uint64_t)r->producer_id < state_next_producer_id(meta_state(n->meta));
-	if (!is_known || r->producer_epoch == INT16_MAX) {
-		init_new(n, c);
-		return;
-	}
-	Ipc__InitProducerAnswer a = IPC__INIT_PRODUCER_ANSWER__INIT;
-	a.producer_id = r->producer_id;
-	a.producer_epoch = r->producer_epoch + 1;
-	call_answer(c, &a.base);
 }

@@ -105,15 +105,18 @@ def coordinator():
     same([call("FindCoordinator", 1, key="g", key_type=kind).error_code for kind in (0, 1, 2)], [0, 53, 42], "codes")
 
 
-@test("InitProducerId: a new id each time, a known one with its next epoch, none for transactions")
+@test("InitProducerId: a new id each time, whatever id the client names; none for transactions")
 def producer_ids():
     def init(transactional_id=None, version=0, **known):
         return call("InitProducerId", version, transactional_id=transactional_id, transaction_timeout_ms=1000, **known)
     first, second = init(), init()
     same((first.error_code, first.producer_epoch, second.error_code, second.producer_epoch), (0, 0, 0, 0), "errors, epochs")
     same(second.producer_id, first.producer_id + 1, "the next id")
-    again = init(version=4, producer_id=first.producer_id, producer_epoch=0)
-    same((again.error_code, again.producer_id, again.producer_epoch), (0, first.producer_id, 1), "the next epoch")
+    for i, (known, epoch) in enumerate(((first.producer_id, 0), (second.producer_id, 3), (first.producer_id, 32767), (-1, -1))):
+        again = init(version=4, producer_id=known, producer_epoch=epoch)
+        same((again.error_code, again.producer_id, again.producer_epoch), (0, second.producer_id + 1 + i, 0), "a new id")
+    for known, epoch in ((-1, 0), (0, -1)):
+        same(init(version=3, producer_id=known, producer_epoch=epoch).error_code, 42, "an id comes with its epoch")
     same(init("t").error_code, 53, "transactional id")
 
 

@@ -2,6 +2,10 @@
  *
  * InitProducerId for idempotent producers. There are no transactions: an id for them is refused for good, because
  * with anything retriable clients would wait for ever.
+ *
+ * The id and epoch that a request may name since version 3 (KIP-360) belong to a transactional id. Without one they prove
+ * nothing: there are clients that always name id 0, and two that got one id would pass for duplicates of each other. So
+ * the answer is always a new id.
  */
 #include "worker-kafka/api.h"
 
@@ -32,8 +36,10 @@ void init_producer_id_handle(struct request *r)
 		answer(r, KAFKA_TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NULL);
 		return;
 	}
+	if (r->head.api_version >= 3 && (q->producer_id == -1) != (q->producer_epoch == -1)) {
+		answer(r, KAFKA_INVALID_REQUEST, NULL);
+		return;
+	}
 	Ipc__InitProducerRequest m = IPC__INIT_PRODUCER_REQUEST__INIT;
-	m.producer_id = r->head.api_version >= 3 ? q->producer_id : -1;
-	m.producer_epoch = r->head.api_version >= 3 ? q->producer_epoch : -1;
 	request_call(r, IPC_INIT_PRODUCER, &m.base, NO_PAYLOAD, request_deadline(r, 0), on_id);
 }

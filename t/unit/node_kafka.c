@@ -358,12 +358,10 @@ static void test_lookup(void **state)
 
 /* ------------------------------------------------------------- producer ids */
 
-static Ipc__InitProducerAnswer init_producer(int64_t id, int32_t epoch)
+static Ipc__InitProducerAnswer init_producer(void)
 {
 	struct asked a;
 	Ipc__InitProducerRequest r = IPC__INIT_PRODUCER_REQUEST__INIT;
-	r.producer_id = id;
-	r.producer_epoch = epoch;
 	ask(&a, IPC_INIT_PRODUCER, &r.base, slice_of(NULL, 0));
 	assert_int_equal(a.error.kind, PICO_OK);
 	Ipc__InitProducerAnswer x = *(Ipc__InitProducerAnswer *)a.answer;
@@ -373,34 +371,15 @@ static Ipc__InitProducerAnswer init_producer(int64_t id, int32_t epoch)
 
 static void test_init_producer(void **state)
 {
-	static const int32_t wrong[][2] = { { -1, 0 }, { 0, -1 }, { -2, -2 }, { 0, 32768 } };
-	Ipc__InitProducerAnswer a = init_producer(-1, -1), b;
+	Ipc__InitProducerAnswer a = init_producer(), b;
 	for (int i = 0; i < 2100; i++) {
-		b = init_producer(-1, -1);
+		b = init_producer();
 		assert_int_equal(b.producer_epoch, 0);
 		assert_int_equal(b.producer_id, a.producer_id + 1);
 		a = b;
 	}
-	b = init_producer(a.producer_id, 0);
-	assert_int_equal(b.producer_id, a.producer_id);
-	assert_int_equal(b.producer_epoch, 1);
-	b = init_producer(a.producer_id, 32766);
-	assert_int_equal(b.producer_id, a.producer_id);
-	assert_int_equal(b.producer_epoch, 32767);
-	b = init_producer(a.producer_id, 32767);            /* used up */
-	assert_int_equal(b.producer_id, a.producer_id + 1);
-	assert_int_equal(b.producer_epoch, 0);
-	b = init_producer(INT64_MAX, 3);                    /* never given out */
-	assert_int_equal(b.producer_id, a.producer_id + 2);
-	assert_int_equal(b.producer_epoch, 0);
 	restart();
-	assert_true(init_producer(-1, -1).producer_id >= 3000);
-	for (size_t i = 0; i < 4; i++) {
-		Ipc__InitProducerRequest r = IPC__INIT_PRODUCER_REQUEST__INIT;
-		r.producer_id = wrong[i][0];
-		r.producer_epoch = wrong[i][1];
-		refuse(IPC_INIT_PRODUCER, &r.base, slice_of(NULL, 0), PICO_BAD_REQUEST);
-	}
+	assert_true(init_producer().producer_id >= 3000);
 }
 
 int main(void)
