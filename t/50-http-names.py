@@ -37,20 +37,19 @@ def _():
 
 def take(row):
     names.prepare(client, row)
-    for step in row[2]:
+    for step in row.http:
         tap.same(names.http_step(client, step), step[3:5], f"{step}")
-    if row[4] is not None:
-        tap.same(names.names_over_http(client), row[4], "all streams")
+    tap.same(names.names_over_http(client), row.after, "all streams")
 
 
 for row in names.ROWS:
-    if row[2]:
-        tap.test(row[0])(lambda row=row: take(row))
+    if row.http:
+        tap.test(row.words)(lambda row=row: take(row))
 
 
 @tap.test("GET /_streams answers the settings of any spelling")
 def _():
-    names.prepare(client, ("", [("PUT", "/orders/eu", {}), ("PUT", "/orders.eu", {}), ("PUT", "/plain", {})]))
+    names.prepare(client, names.Row("", [("PUT", "/orders/eu", {}), ("PUT", "/orders.eu", {}), ("PUT", "/plain", {})], [], [], {}))
     eu = {"name": "/orders/eu", "schema": None, "schemaValidate": False, "kafkaTopic": "orders.eu", "partitions": 1}
     for spelling in ("orders/eu", "/orders/eu", "orders.eu"):
         tap.same(settings(spelling), eu, spelling)
