@@ -6,13 +6,9 @@
 
 #include "t/lib/http_world.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/must.h"
@@ -24,30 +20,9 @@ struct world w;
 
 /* ------------------------------------------------------------------ the world */
 
-static void on_tick(uv_timer_t *t)
-{
-}
-
-static int listen_on_loopback(uint16_t *ret_port)
-{
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t n = sizeof(a);
-	must(bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0 && listen(fd, 1024) == 0);
-	must(getsockname(fd, (struct sockaddr *)&a, &n) == 0);
-	*ret_port = ntohs(a.sin_port);
-	return fd;
-}
-
 static bool is_connected(void *arg)
 {
 	return topics_is_connected(w.worker.topics);
-}
-
-static void hold_all(void)
-{
-	for (size_t i = 0; i < 64; i++)
-		w.place.node.hold[i] = true;
 }
 
 void world_open(void (*change)(struct conf *c))
@@ -55,7 +30,7 @@ void world_open(void (*change)(struct conf *c))
 	struct topics_config config;
 	memset(&w, 0, sizeof(w));
 	place_open(&w.place);
-	hold_all();
+	loopback_open(&w.place);
 	place_up(&w.place, 1);
 	peers_serve(w.place.peers);
 	place_client_config(&w.place, IPC_ROLE_ADMIN, 77, &config);
@@ -67,11 +42,9 @@ void world_open(void (*change)(struct conf *c))
 		change(&w.worker.child.conf);
 	w.worker.child.processes = &w.processes;
 	w.worker.child.n_listeners = 2;
-	w.worker.child.listener[0] = (struct child_listener){ .fd = listen_on_loopback(&w.port), .protocol = "pico" };
-	w.worker.child.listener[1] = (struct child_listener){ .fd = listen_on_loopback(&w.admin_port), .protocol = "admin" };
+	w.worker.child.listener[0] = (struct child_listener){ .fd = loopback_listen(&w.port), .protocol = "pico" };
+	w.worker.child.listener[1] = (struct child_listener){ .fd = loopback_listen(&w.admin_port), .protocol = "admin" };
 	server_init(&w.server, &w.worker);
-	must(uv_timer_init(&w.place.loop, &w.tick) == 0);
-	must(uv_timer_start(&w.tick, on_tick, 1, 1) == 0);
 	assert_true(place_run(&w.place, is_connected, NULL, SOON));
 }
 
@@ -79,98 +52,12 @@ void world_close(void)
 {
 	server_close(&w.server);
 	topics_free(w.worker.topics);
-	uv_close((uv_handle_t *)&w.tick, NULL);
+	loopback_close();
 	place_run_ms(&w.place, 1);
 	close(w.worker.child.listener[0].fd);
 	close(w.worker.child.listener[1].fd);
 	conf_done(&w.worker.child.conf);
 	place_close(&w.place);
-}
-
-/* ------------------------------------------------------------------ clients */
-
-void client_open(struct client *c, uint16_t port)
-{
-	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	c->ended = false;
-	buf_init(&c->in, 64 << 20);
-	must(connect(c->fd, (struct sockaddr *)&a, sizeof(a)) == 0);
-	must(fcntl(c->fd, F_SETFL, O_NONBLOCK) == 0);
-}
-
-void client_close(struct client *c)
-{
-	close(c->fd);
-	buf_done(&c->in);
-}
-
-void client_pull(struct client *c)
-{
-	for (;;) {
-		uint8_t *to = buf_reserve(&c->in, 65536);
-		ssize_t n = recv(c->fd, to, 65536, 0);
-		if (n > 0) {
-			buf_commit(&c->in, (size_t)n);
-			continue;
-		}
-		c->ended |= n == 0 || (errno != EAGAIN && errno != EINTR);
-		return;
-	}
-}
-
-struct outgoing {
-	struct client *c;
-	struct slice bytes;
-};
-
-static bool is_sent(void *arg)
-{
-	struct outgoing *o = arg;
-	ssize_t n = send(o->c->fd, o->bytes.p, o->bytes.n, MSG_NOSIGNAL);
-	if (n > 0)
-		o->bytes = slice_of(o->bytes.p + n, o->bytes.n - (size_t)n);
-	return o->bytes.n == 0 || (n < 0 && errno != EAGAIN);
-}
-
-void client_send(struct client *c, struct slice bytes)
-{
-	struct outgoing o = { c, bytes };
-	assert_true(place_run(&w.place, is_sent, &o, SOON));
-}
-
-void client_say(struct client *c, const char *text)
-{
-	client_send(c, slice_str(text));
-}
-
-struct want {
-	struct client *c;
-	size_t n;
-};
-
-static bool has_bytes(void *arg)
-{
-	struct want *want = arg;
-	client_pull(want->c);
-	return buf_len(&want->c->in) >= want->n || want->c->ended;
-}
-
-void client_wait(struct client *c, size_t n)
-{
-	struct want want = { c, n };
-	assert_true(place_run(&w.place, has_bytes, &want, SOON));
-}
-
-static bool has_ended(void *arg)
-{
-	client_pull(arg);
-	return ((struct client *)arg)->ended;
-}
-
-void client_wait_end(struct client *c)
-{
-	assert_true(place_run(&w.place, has_ended, c, SOON));
 }
 
 char *tidy(struct slice bytes)
@@ -290,37 +177,4 @@ const char *print_call(const struct seen *s)
 	snprintf(text, sizeof(text), "%s", (const char *)buf_head(&out));
 	buf_done(&out);
 	return text;
-}
-
-struct seen *parked(void)
-{
-	for (size_t i = 0; i < w.place.node.n_seen; i++)
-		if (w.place.node.seen[i].call != NULL)
-			return &w.place.node.seen[i];
-	return NULL;
-}
-
-static bool is_parked(void *arg)
-{
-	return parked() != NULL;
-}
-
-struct seen *next_call(void)
-{
-	assert_true(place_run(&w.place, is_parked, NULL, SOON));
-	return parked();
-}
-
-void give(struct seen *s, ProtobufCMessage *answer)
-{
-	struct call *c = s->call;
-	s->call = NULL;
-	c->on_answer(c, NULL, answer);
-}
-
-void give_error(struct seen *s, const struct pico_error *e)
-{
-	struct call *c = s->call;
-	s->call = NULL;
-	c->on_answer(c, e, NULL);
 }
