@@ -125,6 +125,18 @@ t_40_worker_conn_SOURCES = t/40-worker-conn.c $(HTTP_WORLD)
 t_40_worker_conn_LDADD = worker-http/libworkerhttp.a $(STORAGED_LIBS) $(CMOCKA_LIBS)
 t_40_worker_http_LDADD = worker-http/libworkerhttp.a $(STORAGED_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += t/40-worker-kafka-produce t/40-worker-kafka-answers t/40-worker-kafka-fetch t/40-worker-kafka-conn
+KAFKA_WORLD = t/lib/kafka_world.c t/lib/kafka_world.h $(LOOPBACK)
+KAFKA_WORLD_LIBS = worker-kafka/libworkerkafka.a $(STORAGED_LIBS) $(CMOCKA_LIBS)
+t_40_worker_kafka_produce_SOURCES = t/40-worker-kafka-produce.c $(KAFKA_WORLD)
+t_40_worker_kafka_produce_LDADD = $(KAFKA_WORLD_LIBS)
+t_40_worker_kafka_answers_SOURCES = t/40-worker-kafka-answers.c $(KAFKA_WORLD)
+t_40_worker_kafka_answers_LDADD = $(KAFKA_WORLD_LIBS)
+t_40_worker_kafka_fetch_SOURCES = t/40-worker-kafka-fetch.c $(KAFKA_WORLD)
+t_40_worker_kafka_fetch_LDADD = $(KAFKA_WORLD_LIBS)
+t_40_worker_kafka_conn_SOURCES = t/40-worker-kafka-conn.c $(KAFKA_WORLD)
+t_40_worker_kafka_conn_LDADD = $(KAFKA_WORLD_LIBS)
+
 check_PROGRAMS += t/10-kmsg-roundtrip
 t_10_kmsg_roundtrip_SOURCES = t/10-kmsg-roundtrip.c t/lib/kmsg_fill.c t/lib/kmsg_fill.h
 nodist_t_10_kmsg_roundtrip_SOURCES = t/kmsg_types_gen.c t/kmsg_types_gen.h

@@ -26,10 +26,9 @@ enum error_context {
 	ERROR_OF_TOPICS,                /* CreateTopics, DeleteTopics, InitProducerId */
 };
 
-/* error.c: the one function from a kind to the wire. */
-enum kafka_error error_of(enum pico_error_kind kind, enum error_context context);
-/* THROTTLED is said with a pause, too. */
-#define THROTTLE_MS 100
+/* error.c: the one function from a kind to the wire. THROTTLED is said with a pause, too: the answer has it, and the
+ * connection is not read that long. */
+enum kafka_error error_of(struct request *r, enum pico_error_kind kind, enum error_context context);
 
 /* The path and whether it is reserved of a topic that a Kafka client creates; NULL when there is no room. */
 const char *topic_path_of(struct request *r, struct slice name, bool *ret_reserved);

@@ -24,6 +24,8 @@
 #define FRAME_READ_MAX (1u << 20)       /* of one frame at once, straight into it */
 #define READS_A_TURN 4                  /* then others have their turn */
 #define RUNS_MAX 64
+#define SMALL_FRAME 65536u              /* is taken whatever other connections hold */
+#define FRAMES_HELD 8u                  /* of max-request-size, by all connections together */
 
 struct conn {
 	unsigned magic;
@@ -42,10 +44,12 @@ struct conn {
 	struct request *first, **last;  /* the queue, in order of arrival */
 	unsigned n_requests;
 	size_t queued;                  /* bytes of frames and answers in the queue */
-	size_t reported;                /* what KAFKA_BUFFERED_BYTES counts of this connection */
+	size_t reported;                /* what server->held counts of this connection */
 
 	uint64_t since_ms;              /* the last thing that came, or the last answer that left */
 	uint64_t sent_ms;               /* the socket took something, or began to have something to take */
+	uint64_t muted_until_ms;        /* throttled: not read before; 0: not */
+	bool starved;                   /* waits until all connections hold less */
 	bool sending;
 	bool no_input;                  /* no more requests are taken */
 	bool readable;                  /* poll said so */
@@ -72,12 +76,50 @@ static void on_handle_closed(uv_handle_t *h)
 	conn_release(c);
 }
 
+static size_t conns_hold_max(const struct server *s)
+{
+	return FRAMES_HELD * s->conf->max_request_size;
+}
+
+bool conn_may_hold(const struct conn *c, size_t n)
+{
+	return c->server->held + n <= conns_hold_max(c->server);
+}
+
+/* There is room again for what waits, with some to spare. */
+static void wake_starved(struct server *s)
+{
+	if (!s->starved || s->held > conns_hold_max(s) / 4 * 3)
+		return;
+	s->starved = false;
+	for (struct conn *c = s->conns; c != NULL; c = conn_next(c))
+		if (c->starved)
+			conn_kick(c);
+}
+
+/* A frame that is being read counts as a whole: once begun it can be finished. */
 static void conn_report(struct conn *c)
 {
-	size_t now = c->dead ? 0 : c->queued;
-	if (now != c->reported)
-		metric_add(METRIC_KAFKA_BUFFERED_BYTES, (int64_t)now - (int64_t)c->reported);
+	size_t now = c->dead ? 0 : c->queued + (c->reading != NULL ? c->reading->frame_size : 0);
+	if (now == c->reported)
+		return;
+	metric_add(METRIC_KAFKA_BUFFERED_BYTES, (int64_t)now - (int64_t)c->reported);
+	c->server->held += now - c->reported;
 	c->reported = now;
+	wake_starved(c->server);
+}
+
+static void conn_count_queue(struct conn *c)
+{
+	c->queued = 0;
+	for (struct request *r = c->first; r != NULL; r = r->next)
+		c->queued += request_held(r);
+}
+
+void conn_account(struct conn *c)
+{
+	conn_count_queue(c);
+	conn_report(c);
 }
 
 static void conn_drop_queue(struct conn *c)
@@ -132,7 +174,7 @@ static uint64_t conn_deadline(const struct conn *c)
 	const struct conf *conf = c->server->conf;
 	if (c->sending)
 		return c->sent_ms + conf->stall_timeout_ms;
-	if (c->server->full || c->first != NULL)
+	if (c->server->full || c->first != NULL || c->starved || c->muted_until_ms != 0)
 		return 0;
 	if (c->reading != NULL || buf_len(&c->in) > 0)
 		return c->since_ms + conf->body_timeout_ms;
@@ -142,6 +184,8 @@ static uint64_t conn_deadline(const struct conn *c)
 static void conn_rearm(struct conn *c)
 {
 	uint64_t at = conn_deadline(c);
+	if (c->muted_until_ms != 0 && (at == 0 || at > c->muted_until_ms))
+		at = c->muted_until_ms;
 	if (at != 0 && (c->timer.at_ms == 0 || c->timer.at_ms > at)) /* an early firing looks again */
 		env_timer_start(c->server->env, &c->timer, at);
 }
@@ -150,9 +194,14 @@ static void on_timer(void *arg)
 {
 	struct conn *c = arg;
 	must(c->magic == CONN_MAGIC && !c->dead);
-	uint64_t at = conn_deadline(c);
-	if (at != 0 && at <= conn_now(c))
+	uint64_t at = conn_deadline(c), now = conn_now(c);
+	bool unmuted = c->muted_until_ms != 0 && c->muted_until_ms <= now;
+	if (unmuted)
+		c->muted_until_ms = 0;
+	if (at != 0 && at <= now)
 		conn_close(c);
+	else if (unmuted)
+		conn_kick(c);
 	else
 		conn_rearm(c);
 }
@@ -161,7 +210,7 @@ static void on_timer(void *arg)
 
 static bool conn_has_room(const struct conn *c)
 {
-	if (c->no_input || c->server->full)
+	if (c->no_input || c->server->full || c->starved || c->muted_until_ms != 0)
 		return false;
 	if (c->reading != NULL)
 		return true;
@@ -191,24 +240,41 @@ static void conn_feed(struct conn *c)
 	conn_push(c, r);
 }
 
+static void conn_starve(struct conn *c)
+{
+	c->starved = c->server->starved = true;
+}
+
+/* False when none begins now. */
+static bool conn_begin_frame(struct conn *c)
+{
+	const char *why = NULL;
+	int64_t size = kafka_frame_size(buf_slice(&c->in), (uint32_t)c->server->conf->max_request_size, &why);
+	if (size < 0) {
+		log_warn("this is no Kafka request, closing the connection reason=%s", why);
+		conn_close(c);
+		return false;
+	}
+	if (size == 0)
+		return false;
+	if (size > SMALL_FRAME && !conn_may_hold(c, (size_t)size)) {
+		conn_starve(c);
+		return false;
+	}
+	buf_consume(&c->in, KAFKA_FRAME_LENGTH);
+	c->reading = request_new(c, c->server, (uint32_t)size - KAFKA_FRAME_LENGTH);
+	conn_report(c);
+	return true;
+}
+
 /* Takes apart what has been read. True when a frame is whole now. */
 static bool conn_parse(struct conn *c)
 {
 	unsigned before = c->n_requests;
+	c->starved = false;
 	while (conn_has_room(c)) {
-		if (c->reading == NULL) {
-			const char *why = NULL;
-			int64_t size = kafka_frame_size(buf_slice(&c->in), (uint32_t)c->server->conf->max_request_size, &why);
-			if (size < 0) {
-				log_warn("this is no Kafka request, closing the connection reason=%s", why);
-				conn_close(c);
-				return false;
-			}
-			if (size == 0)
-				break;
-			buf_consume(&c->in, KAFKA_FRAME_LENGTH);
-			c->reading = request_new(c, c->server, (uint32_t)size - KAFKA_FRAME_LENGTH);
-		}
+		if (c->reading == NULL && !conn_begin_frame(c))
+			break;
 		conn_feed(c);
 		if (c->reading != NULL)
 			break;
@@ -268,17 +334,33 @@ static bool conn_read(struct conn *c)
 
 /* ------------------------------------------------------------------ start */
 
+/* All before it are started, and run beside others. */
+static bool conn_may_start(struct conn *c, const struct request *r)
+{
+	if (request_is_produce(r))
+		return true;
+	if (r != c->first)
+		return false;
+	if (!conn_may_hold(c, 0)) {
+		conn_starve(c);
+		return false;
+	}
+	return true;
+}
+
 static bool conn_start_ready(struct conn *c)
 {
 	bool progress = false;
 	for (struct request *r = c->first; r != NULL; r = r->next) {
 		if (!r->started) {
+			if (!conn_may_start(c, r))
+				break;
 			request_start(r);
 			progress = true;
 			if (c->no_input && !r->done && r->handler->on_drain != NULL)
 				r->handler->on_drain(r);
 		}
-		if (r->holds || r->close)
+		if (r->holds || r->close || !request_is_produce(r))
 			break;
 	}
 	return progress;
@@ -294,6 +376,8 @@ static void conn_pop(struct conn *c)
 		c->last = &c->first;
 	c->n_requests--;
 	c->since_ms = conn_now(c);
+	if (r->throttled)
+		c->muted_until_ms = c->since_ms + THROTTLE_MS;
 	request_free(r);
 }
 
@@ -361,13 +445,6 @@ static bool conn_write(struct conn *c)
 
 /* ------------------------------------------------------------------ the turn */
 
-static void conn_count_queue(struct conn *c)
-{
-	c->queued = 0;
-	for (struct request *r = c->first; r != NULL; r = r->next)
-		c->queued += (r->lodged ? 0 : buf_len(&r->frame)) + buf_len(&r->out);
-}
-
 static bool conn_turn(struct conn *c)
 {
 	bool progress = conn_parse(c);
@@ -413,7 +490,7 @@ static void conn_run(void *arg)
 	}
 	if (buf_len(&c->in) == 0)
 		buf_reset(&c->in, 0);
-	conn_report(c);
+	conn_account(c);
 	conn_poll(c);
 	conn_rearm(c);
 }

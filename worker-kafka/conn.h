@@ -2,9 +2,11 @@
  *
  * One Kafka connection: frames in order, answers in the order of their requests.
  *
- * Requests are started in the order they came and run side by side; one that `holds` (a produce that looks its
- * topics up) keeps later ones back. Bounds: max-inflight requests, conn-buffer-size of waiting frames and answers,
- * and the one frame that is being read; beyond either the socket is not read.
+ * Requests are started in the order they came. Those to Produce that follow each other run side by side, but one that
+ * `holds` (it looks its topics up) keeps later ones back; any other starts when all before it have been answered. Bounds:
+ * max-inflight requests, conn-buffer-size of waiting frames and answers, and the one frame that is being read;
+ * beyond either the socket is not read. All connections together hold at
+ * most eight frames of max-request-size.
  */
 #ifndef WORKER_KAFKA_CONN_H
 #define WORKER_KAFKA_CONN_H
@@ -22,6 +24,10 @@ void conn_wake(struct conn *c);
 void conn_kick(struct conn *c);
 /* Answers what is parked; the connection ends behind its last answer, at once when there is none. */
 void conn_drain(struct conn *c);
+/* Whether n bytes more may be held for its client, as all connections stand. */
+bool conn_may_hold(const struct conn *c, size_t n);
+/* What its requests hold changed outside of its turn. */
+void conn_account(struct conn *c);
 /* Cuts it now. */
 void conn_close(struct conn *c);
 

@@ -86,9 +86,9 @@ static void fill_made(struct request *r, const Ipc__Topic *topic, struct kmsg_cr
 }
 
 /* Kafka's word for a config that cannot be is its own. */
-static enum kafka_error create_error(const struct kmsg_create_topics_request_topic *t, enum pico_error_kind kind)
+static enum kafka_error create_error(struct request *r, const struct kmsg_create_topics_request_topic *t, enum pico_error_kind kind)
 {
-	return kind == PICO_BAD_REQUEST && t->n_configs > 0 ? KAFKA_INVALID_CONFIG : error_of(kind, ERROR_OF_TOPICS);
+	return kind == PICO_BAD_REQUEST && t->n_configs > 0 ? KAFKA_INVALID_CONFIG : error_of(r, kind, ERROR_OF_TOPICS);
 }
 
 static void take_answer(struct request *r, uint32_t i, const struct pico_error *e, const Ipc__CreateManyAnswer__One *one)
@@ -106,10 +106,8 @@ static void take_answer(struct request *r, uint32_t i, const struct pico_error *
 	enum pico_error_kind kind = e->kind != PICO_OK ? e->kind
 		: one != NULL && one->error != NULL ? (enum pico_error_kind)one->error->kind : PICO_DURABILITY;
 	const char *text = one != NULL && one->error != NULL ? one->error->message : e->message;
-	to->error_code = (int16_t)create_error(&q->topics[i], kind);
+	to->error_code = (int16_t)create_error(r, &q->topics[i], kind);
 	to->error_message = region_copy(&r->region, slice_str(text));
-	if (kind == PICO_THROTTLED)
-		d->response->throttle_time_ms = THROTTLE_MS;
 }
 
 static void on_made(struct request *r, const struct pico_error *e, const ProtobufCMessage *m, struct topics_pieces *pieces)
@@ -209,7 +207,7 @@ static void validated(struct request *r)
 		if (v->want[i].info != NULL) {
 			topic_fail(to, KAFKA_TOPIC_ALREADY_EXISTS, "the topic exists");
 		} else if (v->want[i].kind != PICO_NOT_FOUND) {
-			topic_fail(to, error_of(v->want[i].kind, ERROR_OF_TOPICS), NULL);
+			topic_fail(to, error_of(r, v->want[i].kind, ERROR_OF_TOPICS), NULL);
 		} else {
 			to->num_partitions = (int32_t)n_partitions(r, &q->topics[at]);
 			to->replication_factor = 1;

@@ -24,20 +24,21 @@ static void on_deleted(struct request *r, const struct pico_error *e, const Prot
 	if ((kind == PICO_NOT_FOUND || kind == PICO_GONE) && by_id)
 		to->error_code = KAFKA_UNKNOWN_TOPIC_ID;
 	else
-		to->error_code = (int16_t)error_of(kind, ERROR_OF_TOPICS);
+		to->error_code = (int16_t)error_of(r, kind, ERROR_OF_TOPICS);
 	if (to->name.p != NULL)
 		topic_cache_drop(r->server->cache, to->name);
 	d->at++;
 	delete_next(r);
 }
 
-static const uint8_t *id_of(const struct delete *d, struct kmsg_delete_topics_response_topic *to)
+static const uint8_t *id_of(struct request *r, struct kmsg_delete_topics_response_topic *to)
 {
+	const struct delete *d = r->state;
 	if (to->name.p == NULL)
 		return to->topic_id.bytes;
 	const struct topic_want *w = &d->want[d->at];
 	if (w->info == NULL) {
-		to->error_code = (int16_t)error_of(w->kind, ERROR_OF_TOPICS);
+		to->error_code = (int16_t)error_of(r, w->kind, ERROR_OF_TOPICS);
 		return NULL;
 	}
 	memcpy(to->topic_id.bytes, w->info->id, sizeof(to->topic_id.bytes));
@@ -48,7 +49,7 @@ static void delete_next(struct request *r)
 {
 	struct delete *d = r->state;
 	const uint8_t *id = NULL;
-	while (d->at < d->n && (id = id_of(d, &d->response->responses[d->at])) == NULL)
+	while (d->at < d->n && (id = id_of(r, &d->response->responses[d->at])) == NULL)
 		d->at++;
 	if (d->at == d->n) {
 		request_answer(r, d->response);

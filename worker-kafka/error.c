@@ -8,9 +8,10 @@
 
 #include "common/topic_name.h"
 
-enum kafka_error error_of(enum pico_error_kind kind, enum error_context context)
+enum kafka_error error_of(struct request *r, enum pico_error_kind kind, enum error_context context)
 {
 	bool of_topics = context == ERROR_OF_TOPICS;
+	r->throttled |= kind == PICO_THROTTLED;
 	switch (kind) {
 	case PICO_OK: return KAFKA_NONE;
 	case PICO_NOT_FOUND:

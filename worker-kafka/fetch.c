@@ -8,6 +8,7 @@
 
 #define PARTS_MAX 50000
 #define WAIT_MAX_MS 300000
+#define BYTES_MAX (55u << 20)           /* of batches in an answer, but for the first */
 #define NO_WAIT_MS 1000                 /* for an answer that does not park */
 #define FULL_EPOCH 0                    /* of a request that names all partitions; -1: and wants no session */
 #define BY_ID 13
@@ -42,14 +43,14 @@ static void part_fail(struct part *p, enum kafka_error error)
 
 /* ------------------------------------------------------------------ answer */
 
-static enum kafka_error fetch_error(const struct request *r, const struct part *p, const struct pico_error *e, int32_t epoch)
+static enum kafka_error fetch_error(struct request *r, const struct part *p, const struct pico_error *e, int32_t epoch)
 {
 	int32_t known = p->in->current_leader_epoch;
 	if (e->kind == PICO_FENCED)
 		return KAFKA_FENCED_LEADER_EPOCH;
 	if (e->kind == PICO_UNAVAILABLE && known >= 0 && epoch < known)
 		return KAFKA_UNKNOWN_LEADER_EPOCH;
-	return error_of(e->kind, is_by_id(r) ? ERROR_OF_RECORDS_BY_ID : ERROR_OF_RECORDS);
+	return error_of(r, e->kind, is_by_id(r) ? ERROR_OF_RECORDS_BY_ID : ERROR_OF_RECORDS);
 }
 
 static void take_records(struct fetch *d, struct part *p, const Ipc__FetchAnswer__Part *a,
@@ -80,8 +81,6 @@ static void take_answer(struct request *r, const Ipc__FetchAnswer__Part *a, cons
 		struct pico_error e;
 		ipc_error_read(a->error, &e);
 		part_fail(p, fetch_error(r, p, &e, a->leader_epoch));
-		if (e.kind == PICO_THROTTLED)
-			d->response->throttle_time_ms = THROTTLE_MS;
 		return;
 	}
 	if (d->n_external < d->n_asked)
@@ -97,18 +96,18 @@ static void on_fetched(struct request *r, const struct pico_error *e, const Prot
 		part_fail(&d->parts[d->asked[i]], fetch_error(r, &d->parts[d->asked[i]], e, INT32_MAX));
 	for (size_t i = 0; a != NULL && i < a->n_part; i++)
 		take_answer(r, a->part[i], pieces);
-	if (e->kind == PICO_THROTTLED)
-		d->response->throttle_time_ms = THROTTLE_MS;
 	request_answer_pieces(r, d->response, d->n_external, pieces);
 }
 
 /* ------------------------------------------------------------------ ask */
 
 /* What can be said without storaged. */
-static enum kafka_error part_error(const struct request *r, struct part *p)
+static enum kafka_error part_error(struct request *r, struct part *p)
 {
+	if (!kafka_api_serves(r->head.api, r->head.api_version))
+		return KAFKA_UNSUPPORTED_VERSION;
 	if (p->want != NULL && p->want->info == NULL)
-		return error_of(p->want->kind, ERROR_OF_RECORDS);
+		return error_of(r, p->want->kind, ERROR_OF_RECORDS);
 	if (p->in->partition < 0 || (p->want != NULL && (uint32_t)p->in->partition >= p->want->info->n_partitions))
 		return KAFKA_UNKNOWN_TOPIC_OR_PARTITION;
 	if (p->in->fetch_offset < 0)
@@ -153,7 +152,7 @@ static void fetch_ask(struct request *r)
 	const struct kmsg_fetch_request *q = r->message;
 	struct fetch *d = r->state;
 	Ipc__FetchRequest m = IPC__FETCH_REQUEST__INIT;
-	uint64_t most = r->server->conf->conn_buffer_size, wait = 0;
+	uint64_t most = r->server->conf->conn_buffer_size < BYTES_MAX ? r->server->conf->conn_buffer_size : BYTES_MAX, wait;
 	bool parks = q->max_wait_ms > 0 && q->min_bytes > 0 && !r->server->draining;
 	if (!fill_parts(r, &m, &parks)) {
 		request_close(r, "memory");
@@ -163,7 +162,7 @@ static void fetch_ask(struct request *r)
 		request_answer(r, d->response);
 		return;
 	}
-	m.max_bytes = (uint32_t)(q->max_bytes > 0 && (uint64_t)q->max_bytes < most ? (uint64_t)q->max_bytes : most);
+	m.max_bytes = q->max_bytes <= 0 ? 1 : (uint64_t)q->max_bytes < most ? (uint32_t)q->max_bytes : (uint32_t)most;
 	m.min_bytes = parks ? (uint32_t)q->min_bytes : 0;
 	wait = parks && q->max_wait_ms < WAIT_MAX_MS ? (uint64_t)q->max_wait_ms : parks ? WAIT_MAX_MS : NO_WAIT_MS;
 	request_call(r, IPC_FETCH, &m.base, NO_PAYLOAD, env_now_ms(r->server->env) + wait, on_fetched);
@@ -195,7 +194,6 @@ static bool take_topic(struct request *r, const struct kmsg_fetch_request_topic 
 	for (uint32_t i = 0; i < from->n_partitions; i++) {
 		out[i].partition_index = from->partitions[i].partition;
 		out[i].high_watermark = out[i].last_stable_offset = out[i].log_start_offset = -1;
-		out[i].records.bytes = slice_of(kmsg_nothing, 0);
 		d->parts[d->n_parts++] = (struct part){ .out = &out[i], .in = &from->partitions[i],
 							.want = is_by_id(r) ? NULL : want, .id = from->topic_id.bytes };
 	}
@@ -243,7 +241,7 @@ void fetch_handle(struct request *r)
 		return;
 	}
 	struct fetch *d = r->state;
-	if (is_by_id(r))
+	if (is_by_id(r) || !kafka_api_serves(r->head.api, r->head.api_version))
 		fetch_ask(r);
 	else
 		topic_cache_resolve(r, d->want, q->n_topics, fetch_ask);

@@ -26,7 +26,7 @@ static void answer(struct request *r, enum kafka_error error, const Ipc__InitPro
 
 static void on_id(struct request *r, const struct pico_error *e, const ProtobufCMessage *m, struct topics_pieces *pieces)
 {
-	answer(r, error_of(e->kind, ERROR_OF_TOPICS), (const Ipc__InitProducerAnswer *)m);
+	answer(r, error_of(r, e->kind, ERROR_OF_TOPICS), (const Ipc__InitProducerAnswer *)m);
 }
 
 void init_producer_id_handle(struct request *r)

@@ -60,7 +60,7 @@ static void on_batch(struct request *r, const struct pico_error *e, const Protob
 	struct part *p = &d->parts[d->at++];
 	if (e->kind != PICO_OK || pieces == NULL) {
 		p->out->offset = -1;
-		p->out->error_code = (int16_t)(e->kind != PICO_OK ? error_of(e->kind, ERROR_OF_RECORDS) : KAFKA_NONE);
+		p->out->error_code = (int16_t)(e->kind != PICO_OK ? error_of(r, e->kind, ERROR_OF_RECORDS) : KAFKA_NONE);
 	} else {
 		find_record(r, p, pieces);
 	}
@@ -93,13 +93,13 @@ static void look_next(struct request *r)
 
 /* ------------------------------------------------------------------ lookup */
 
-static void take_answer(struct part *p, const Ipc__LookupAnswer__Part *a)
+static void take_answer(struct request *r, struct part *p, const Ipc__LookupAnswer__Part *a)
 {
 	if (a->error != NULL) {
 		enum pico_error_kind kind = (enum pico_error_kind)a->error->kind;
 		p->out->error_code = (int16_t)(kind == PICO_FENCED ? KAFKA_FENCED_LEADER_EPOCH
 			: kind == PICO_UNAVAILABLE && p->in->current_leader_epoch > a->leader_epoch &&
-			  p->in->current_leader_epoch >= 0 ? KAFKA_UNKNOWN_LEADER_EPOCH : error_of(kind, ERROR_OF_RECORDS));
+			  p->in->current_leader_epoch >= 0 ? KAFKA_UNKNOWN_LEADER_EPOCH : error_of(r, kind, ERROR_OF_RECORDS));
 		return;
 	}
 	p->out->leader_epoch = a->leader_epoch;
@@ -117,18 +117,20 @@ static void on_looked_up(struct request *r, const struct pico_error *e, const Pr
 	for (size_t i = 0; i < d->n_asked; i++) {
 		struct part *p = &d->parts[d->asked[i]];
 		if (a != NULL && i < a->n_part)
-			take_answer(p, a->part[i]);
+			take_answer(r, p, a->part[i]);
 		else
-			p->out->error_code = (int16_t)error_of(e->kind == PICO_OK ? PICO_UNAVAILABLE : e->kind, ERROR_OF_RECORDS);
+			p->out->error_code = (int16_t)error_of(r, e->kind == PICO_OK ? PICO_UNAVAILABLE : e->kind, ERROR_OF_RECORDS);
 	}
 	look_next(r);
 }
 
-static enum kafka_error part_error(const struct request *r, const struct part *p)
+static enum kafka_error part_error(struct request *r, const struct part *p)
 {
 	int64_t t = p->in->timestamp;
+	if (!kafka_api_serves(r->head.api, r->head.api_version))
+		return KAFKA_UNSUPPORTED_VERSION;
 	if (p->want->info == NULL)
-		return error_of(p->want->kind, ERROR_OF_RECORDS);
+		return error_of(r, p->want->kind, ERROR_OF_RECORDS);
 	if (p->in->partition_index < 0 || (uint32_t)p->in->partition_index >= p->want->info->n_partitions)
 		return KAFKA_UNKNOWN_TOPIC_OR_PARTITION;
 	if (t < WHAT_EARLIEST_LOCAL || (t == WHAT_EARLIEST_LOCAL && r->head.api_version < 8) ||
@@ -238,5 +240,8 @@ void list_offsets_handle(struct request *r)
 		request_close(r, "memory");
 		return;
 	}
-	topic_cache_resolve(r, ((struct list *)r->state)->want, q->n_topics, list_ask);
+	if (!kafka_api_serves(r->head.api, r->head.api_version))
+		list_ask(r);
+	else
+		topic_cache_resolve(r, ((struct list *)r->state)->want, q->n_topics, list_ask);
 }

@@ -7,7 +7,7 @@
 
 #include "common/topic_name.h"
 
-#define TOPICS_MAX 10000                /* of one question */
+#define ASKED_MAX 10000                 /* topics of one question */
 #define CREATES_MAX 256
 #define PAGE 1000
 #define TOPIC_OPERATIONS 0xdf8          /* read, write, create, delete, alter, describe, configs */
@@ -18,6 +18,8 @@ struct metadata {
 	struct kmsg_metadata_response *response;
 	struct brokers brokers;
 	uint32_t capacity;              /* of response->topics: lists */
+	uint32_t *open;                 /* topics that were asked for and not answered yet */
+	uint32_t n_open, n_page;        /* n_page: of them in the question under way */
 	uint32_t *missing;              /* topics to be made */
 	uint32_t n_missing, next_missing, n_asked;
 };
@@ -111,7 +113,7 @@ static void on_made(struct request *r, const struct pico_error *e, const Protobu
 		} else if (kind == PICO_CONFLICT) {
 			to->error_code = KAFKA_UNKNOWN_TOPIC_OR_PARTITION; /* the path is taken, without a Kafka name */
 		} else {
-			to->error_code = (int16_t)error_of(kind == PICO_OK ? PICO_UNAVAILABLE : kind, ERROR_OF_RECORDS);
+			to->error_code = (int16_t)error_of(r, kind == PICO_OK ? PICO_UNAVAILABLE : kind, ERROR_OF_RECORDS);
 			if (kind == PICO_UNAVAILABLE || kind == PICO_THROTTLED || kind == PICO_DURABILITY)
 				to->error_code = KAFKA_LEADER_NOT_AVAILABLE;
 		}
@@ -173,7 +175,7 @@ static void take_fault(struct request *r, uint32_t i, enum pico_error_kind kind)
 	struct metadata *d = r->state;
 	struct kmsg_metadata_response_topic *to = &d->response->topics[i];
 	bool by_id = !uuid_is_zero(&q->topics[i].topic_id);
-	to->error_code = (int16_t)error_of(kind, by_id ? ERROR_OF_RECORDS_BY_ID : ERROR_OF_RECORDS);
+	to->error_code = (int16_t)error_of(r, kind, by_id ? ERROR_OF_RECORDS_BY_ID : ERROR_OF_RECORDS);
 	if (kind == PICO_UNAVAILABLE || kind == PICO_THROTTLED)
 		to->error_code = KAFKA_LEADER_NOT_AVAILABLE;
 	if (by_id || kind != PICO_NOT_FOUND)
@@ -184,57 +186,100 @@ static void take_fault(struct request *r, uint32_t i, enum pico_error_kind kind)
 		d->missing[d->n_missing++] = i;
 }
 
+static void ask_topics(struct request *r);
+
+static bool take_topic(struct request *r, uint32_t i, enum pico_error_kind failed, const Ipc__GetManyAnswer__One *one)
+{
+	struct metadata *d = r->state;
+	if (one != NULL && one->topic != NULL)
+		return fill_topic(r, one->topic, &d->response->topics[i]);
+	take_fault(r, i, failed != PICO_OK ? failed
+		   : one != NULL && one->error != NULL ? (enum pico_error_kind)one->error->kind : PICO_UNAVAILABLE);
+	return true;
+}
+
+static bool has_no_room(const Ipc__GetManyAnswer__One *one)
+{
+	return one != NULL && one->error != NULL && one->error->kind == PICO_THROTTLED;
+}
+
+/* Those for which the answer had no room are asked for again, as long as each answer brings something. */
 static void on_topics(struct request *r, const struct pico_error *e, const ProtobufCMessage *m, struct topics_pieces *pieces)
 {
 	struct metadata *d = r->state;
 	const Ipc__GetManyAnswer *a = (const Ipc__GetManyAnswer *)m;
-	for (uint32_t i = 0; i < d->response->n_topics; i++) {
-		const Ipc__GetManyAnswer__One *one = a != NULL && i < a->n_one ? a->one[i] : NULL;
-		if (one != NULL && one->topic != NULL) {
-			if (!fill_topic(r, one->topic, &d->response->topics[i])) {
-				request_close(r, "memory");
-				return;
-			}
-			continue;
-		}
-		take_fault(r, i, one != NULL && one->error != NULL ? (enum pico_error_kind)one->error->kind
-			   : e->kind != PICO_OK ? e->kind : PICO_UNAVAILABLE);
+	bool good = true;
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < d->n_open && good; i++) {
+		bool in_page = i < d->n_page || e->kind != PICO_OK;
+		const Ipc__GetManyAnswer__One *one = a != NULL && i < d->n_page && i < a->n_one ? a->one[i] : NULL;
+		if (in_page)
+			good = take_topic(r, d->open[i], e->kind, one);
+		if (!in_page || has_no_room(one))
+			d->open[n++] = d->open[i];
 	}
-	make_missing(r);
+	bool progress = n < d->n_open;
+	d->n_open = n;
+	if (!good)
+		request_close(r, "memory");
+	else if (n > 0 && progress)
+		ask_topics(r);
+	else
+		make_missing(r);
+}
+
+static bool fill_ref(struct request *r, uint32_t i, Ipc__TopicRef *ref)
+{
+	const struct kmsg_metadata_request_topic *t = &((const struct kmsg_metadata_request *)r->message)->topics[i];
+	ipc__topic_ref__init(ref);
+	if (!uuid_is_zero(&t->topic_id))
+		ref->topic_id = (ProtobufCBinaryData){ .len = 16, .data = (uint8_t *)(uintptr_t)t->topic_id.bytes };
+	else if (topic_alias_is_legal(t->name))
+		ref->name = request_string(r, t->name);
+	else
+		ref->name = (char *)(uintptr_t)".";     /* nobody's */
+	return ref->name != NULL;
 }
 
 static void ask_topics(struct request *r)
 {
-	const struct kmsg_metadata_request *q = r->message;
 	struct metadata *d = r->state;
 	Ipc__GetManyRequest m = IPC__GET_MANY_REQUEST__INIT;
-	Ipc__TopicRef *ref = REQUEST_NEW(r, Ipc__TopicRef, q->n_topics), **list = REQUEST_NEW(r, Ipc__TopicRef *, q->n_topics);
-	d->response->topics = KMSG_NEW(&r->region, metadata_response_topic, q->n_topics);
-	d->missing = REQUEST_NEW(r, uint32_t, q->n_topics);
-	bool good = ref != NULL && list != NULL && d->response->topics != NULL && d->missing != NULL && q->n_topics <= TOPICS_MAX;
-	for (uint32_t i = 0; i < q->n_topics && good; i++) {
-		const struct kmsg_metadata_request_topic *t = &q->topics[i];
-		ipc__topic_ref__init(&ref[i]);
+	uint32_t n = d->n_page = d->n_open < ASKED_MAX ? d->n_open : ASKED_MAX;
+	Ipc__TopicRef *ref = REQUEST_NEW(r, Ipc__TopicRef, n), **list = REQUEST_NEW(r, Ipc__TopicRef *, n);
+	bool good = ref != NULL && list != NULL;
+	for (uint32_t i = 0; i < n && good; i++) {
 		list[i] = &ref[i];
-		if (!uuid_is_zero(&t->topic_id))
-			ref[i].topic_id = (ProtobufCBinaryData){ .len = 16, .data = (uint8_t *)(uintptr_t)t->topic_id.bytes };
-		else if (topic_alias_is_legal(t->name))
-			ref[i].name = request_string(r, t->name);
-		else
-			ref[i].name = (char *)(uintptr_t)".";   /* nobody's */
-		good = ref[i].name != NULL;
-		d->response->topics[i].name = t->name;
-		d->response->topics[i].topic_id = t->topic_id;
+		good = fill_ref(r, d->open[i], &ref[i]);
 	}
 	if (!good) {
-		request_close(r, "too many topics");
+		request_close(r, "memory");
 		return;
 	}
-	d->response->n_topics = q->n_topics;
-	m.n_topic = q->n_topics;
+	m.n_topic = n;
 	m.topic = list;
 	m.kafka_names = true;
 	request_call(r, IPC_GET_MANY, &m.base, NO_PAYLOAD, request_deadline(r, 0), on_topics);
+}
+
+static void begin_topics(struct request *r)
+{
+	const struct kmsg_metadata_request *q = r->message;
+	struct metadata *d = r->state;
+	d->response->topics = KMSG_NEW(&r->region, metadata_response_topic, q->n_topics);
+	d->open = REQUEST_NEW(r, uint32_t, q->n_topics);
+	d->missing = REQUEST_NEW(r, uint32_t, q->n_topics);
+	if (d->response->topics == NULL || d->open == NULL || d->missing == NULL) {
+		request_close(r, "memory");
+		return;
+	}
+	for (uint32_t i = 0; i < q->n_topics; i++) {
+		d->response->topics[i].name = q->topics[i].name;
+		d->response->topics[i].topic_id = q->topics[i].topic_id;
+		d->open[i] = i;
+	}
+	d->response->n_topics = d->n_open = q->n_topics;
+	ask_topics(r);
 }
 
 /* ------------------------------------------------------------------ all */
@@ -296,7 +341,7 @@ static void on_nodes(struct request *r, const struct pico_error *e, const Protob
 	else if (wants_all(r))
 		ask_page(r, "");
 	else if (q->n_topics > 0)
-		ask_topics(r);
+		begin_topics(r);
 	else
 		metadata_end(r);
 }

@@ -12,7 +12,9 @@
 
 #define TRIES_MAX 3
 #define PARTS_MAX 10000
-#define MAGIC_AT 16
+#define MAGIC_AT 16             /* in a batch */
+#define CRC_AT 17
+#define CODEC_AT 22             /* the lower byte of the attributes */
 #define OLD_VERSION_MAX 2
 
 struct part {
@@ -44,34 +46,48 @@ static void part_fail(struct part *p, enum kafka_error error, struct slice text)
 
 /* ------------------------------------------------------------------ checks */
 
-static enum kafka_error decode_error(struct server *s, const struct record_batch *b)
+static enum kafka_error records_error(struct server *s, const struct record_batch *b)
 {
 	switch (record_decoder_validate_produced(&s->decoder, b, NULL)) {
 	case 0: return KAFKA_NONE;
 	case -E2BIG: return KAFKA_MESSAGE_TOO_LARGE;
 	case -ENOBUFS: return KAFKA_KAFKA_STORAGE_ERROR;
-	default: return record_batch_crc_is_good(b) ? KAFKA_INVALID_RECORD : KAFKA_CORRUPT_MESSAGE;
+	default: return KAFKA_INVALID_RECORD;
 	}
 }
 
-static enum kafka_error batch_error(struct server *s, struct slice bytes, const struct topic_info *info)
+/* Of a batch that is as long as it says, by what stands in it. */
+static enum kafka_error content_error(struct server *s, struct slice bytes)
 {
 	struct record_batch b;
-	if (bytes.n <= MAGIC_AT)
-		return KAFKA_INVALID_RECORD;
-	if (bytes.p[MAGIC_AT] < 2)
-		return KAFKA_UNSUPPORTED_FOR_MESSAGE_FORMAT;
-	if (bytes.n > info->max_message_bytes)
-		return KAFKA_MESSAGE_TOO_LARGE;
-	if (bytes.n >= RECORD_BATCH_HEADER && (bytes.p[22] & BATCH_CODEC_MASK) > CODEC_ZSTD)
+	if ((bytes.p[CODEC_AT] & BATCH_CODEC_MASK) > CODEC_ZSTD)
 		return KAFKA_UNSUPPORTED_COMPRESSION_TYPE;
-	if (record_batch_read(bytes, &b) < 0)
+	if (record_batch_read(bytes, &b) < 0 || (b.attributes & BATCH_CONTROL))
 		return KAFKA_INVALID_RECORD;
-	if (b.attributes & BATCH_CONTROL)
+	if (b.producer_id >= 0 && (b.producer_epoch < 0 || b.base_sequence < 0))
 		return KAFKA_INVALID_RECORD;
 	if (b.attributes & BATCH_TRANSACTIONAL)
 		return KAFKA_INVALID_TXN_STATE;
-	return decode_error(s, &b);
+	return records_error(s, &b);
+}
+
+static bool crc_is_good(struct slice bytes)
+{
+	struct record_batch b = { .bytes = bytes, .crc = get_be32(bytes.p + CRC_AT) };
+	return record_batch_crc_is_good(&b);
+}
+
+/* A good batch's CRC is storaged's to check. A bad one explains whatever else is wrong: the producer sends it again. */
+static enum kafka_error batch_error(struct server *s, struct slice bytes, const struct topic_info *info)
+{
+	if (bytes.n > MAGIC_AT && bytes.p[MAGIC_AT] < 2)
+		return KAFKA_UNSUPPORTED_FOR_MESSAGE_FORMAT;
+	if (bytes.n > info->max_message_bytes)
+		return KAFKA_MESSAGE_TOO_LARGE;
+	if (bytes.n == 0 || record_batch_size(bytes) != (int64_t)bytes.n || bytes.p[MAGIC_AT] > 2)
+		return KAFKA_INVALID_RECORD;
+	enum kafka_error error = content_error(s, bytes);
+	return error != KAFKA_NONE && !crc_is_good(bytes) ? KAFKA_CORRUPT_MESSAGE : error;
 }
 
 /* What holds for all of the request. */
@@ -93,7 +109,7 @@ static void part_check(struct request *r, struct part *p)
 	const struct topic_info *info = p->want->info;
 	enum kafka_error error;
 	if (info == NULL)
-		error = error_of(p->want->kind, ERROR_OF_RECORDS);
+		error = error_of(r, p->want->kind, ERROR_OF_RECORDS);
 	else if (p->out->index < 0 || (uint32_t)p->out->index >= info->n_partitions)
 		error = KAFKA_UNKNOWN_TOPIC_OR_PARTITION;
 	else
@@ -142,9 +158,7 @@ static void take_error(struct request *r, struct part *p, const struct pico_erro
 	p->again = (e->kind == PICO_STALE_TOPIC || e->kind == PICO_NOT_FOUND) && d->tries < TRIES_MAX;
 	if (p->again)
 		return;
-	if (e->kind == PICO_THROTTLED)
-		d->response->throttle_time_ms = THROTTLE_MS;
-	part_fail(p, error_of(e->kind, ERROR_OF_RECORDS), region_copy(&r->region, slice_str(e->message)));
+	part_fail(p, error_of(r, e->kind, ERROR_OF_RECORDS), region_copy(&r->region, slice_str(e->message)));
 }
 
 static void take_answer(struct request *r, struct part *p, const Ipc__SubmitAnswer__Part *a)

@@ -67,28 +67,56 @@ uint64_t request_deadline(const struct request *r, int32_t timeout_ms)
 
 /* ------------------------------------------------------------------ start */
 
-static void refuse_version(struct request *r)
+/* A field of the answer itself, not of what stands in it; NULL: this version has none of that name. */
+static void *answer_field(const struct request *r, void *response, const char *name)
+{
+	const struct kmsg_struct *of = r->head.api->response->of;
+	for (size_t i = 0; i < of->n_plain; i++) {
+		const struct kmsg_field *f = &of->fields[i];
+		if (strcmp(f->name, name) == 0 && r->head.api_version >= f->low && r->head.api_version <= f->high)
+			return (uint8_t *)response + f->at;
+	}
+	return NULL;
+}
+
+/* KIP-511: an answer of version 0 with what is served of ApiVersions. */
+static void refuse_api_versions(struct request *r)
+{
+	struct kmsg_api_versions_response versions;
+	r->head.api_version = 0;
+	if (kafka_api_versions_refusal(&r->region, &versions) == 0)
+		request_answer(r, &versions);
+	else
+		request_close(r, "memory");
+}
+
+/* Of a version that is not served. False: the answer has no place of its own for the error, so the handler's parts
+ * have it. */
+static bool refuse_version(struct request *r)
 {
 	const struct kafka_api *api = r->head.api;
-	struct kmsg_api_versions_response versions;
 	if (api->key == 18) {
-		r->head.api_version = 0;
-		if (kafka_api_versions_refusal(&r->region, &versions) == 0)
-			request_answer(r, &versions);
-		else
-			request_close(r, "memory");
-		return;
+		refuse_api_versions(r);
+		return true;
 	}
-	void *response = kafka_api_knows(api, r->head.api_version) ? kmsg_new(&r->region, api->response->of, 1) : NULL;
-	for (size_t i = 0; response != NULL && i < api->response->of->n_plain; i++) {
-		const struct kmsg_field *f = &api->response->of->fields[i];
-		if (strcmp(f->name, "error_code") != 0 || r->head.api_version < f->low || r->head.api_version > f->high)
-			continue;
-		*(int16_t *)(void *)((uint8_t *)response + f->at) = KAFKA_UNSUPPORTED_VERSION;
-		request_answer(r, response);
-		return;
+	if (!kafka_api_knows(api, r->head.api_version)) {
+		log_warn("unknown version, closing the connection api=%s version=%d", api->name, r->head.api_version);
+		request_close(r, NULL);
+		return true;
 	}
-	request_close(r, "version");
+	void *response = kmsg_new(&r->region, api->response->of, 1);
+	int16_t *error = response != NULL ? answer_field(r, response, "error_code") : NULL;
+	if (error == NULL)
+		return false;
+	*error = KAFKA_UNSUPPORTED_VERSION;
+	request_answer(r, response);
+	return true;
+}
+
+bool request_is_produce(const struct request *r)
+{
+	struct slice frame = buf_slice(&r->frame);
+	return r->handler != NULL ? r->handler->key == 0 : frame.n >= 2 && get_be16(frame.p) == 0;
 }
 
 void request_start(struct request *r)
@@ -108,10 +136,8 @@ void request_start(struct request *r)
 		request_close(r, NULL);
 		return;
 	}
-	if (!kafka_api_serves(api, r->head.api_version)) {
-		refuse_version(r);
+	if (!kafka_api_serves(api, r->head.api_version) && refuse_version(r))
 		return;
-	}
 	struct kmsg_form form = { api->request, r->head.api_version };
 	r->message = region_alloc(&r->region, api->request->of->size);
 	if (r->message == NULL || kmsg_decode(form, r->head.body, &r->region, r->message) != 0) {
@@ -165,8 +191,11 @@ static bool place_runs(struct request *r, const struct kmsg_gaps *gaps)
 	return true;
 }
 
-static void answer_with_gaps(struct request *r, const void *response, struct kmsg_gaps *gaps)
+static void answer_with_gaps(struct request *r, void *response, struct kmsg_gaps *gaps)
 {
+	int32_t *throttle = r->throttled ? answer_field(r, response, "throttle_time_ms") : NULL;
+	if (throttle != NULL)
+		*throttle = THROTTLE_MS;
 	if (r->region.failed || kafka_response_write(&r->out, &r->head, response, gaps) != 0 ||
 	    (gaps != NULL && !place_runs(r, gaps))) {
 		request_close(r, "answer too large");
@@ -177,12 +206,12 @@ static void answer_with_gaps(struct request *r, const void *response, struct kms
 	request_done(r);
 }
 
-void request_answer(struct request *r, const void *response)
+void request_answer(struct request *r, void *response)
 {
 	answer_with_gaps(r, response, NULL);
 }
 
-void request_answer_pieces(struct request *r, const void *response, size_t n_external, struct topics_pieces *pieces)
+void request_answer_pieces(struct request *r, void *response, size_t n_external, struct topics_pieces *pieces)
 {
 	struct kmsg_gaps gaps = { .gaps = REQUEST_NEW(r, struct kmsg_gap, n_external), .max = n_external };
 	r->pieces = pieces;
@@ -239,6 +268,11 @@ size_t request_iov(const struct request *r, struct slice *ret, size_t max)
 	return f.n;
 }
 
+size_t request_held(const struct request *r)
+{
+	return (r->lodged ? 0 : buf_len(&r->frame)) + buf_len(&r->out) + r->n_copy + r->region.used;
+}
+
 static size_t runs_unsent(const struct request *r)
 {
 	size_t n = 0, end = 0;
@@ -257,8 +291,14 @@ void request_reclaim(struct topics_pieces *pieces)
 	if (r == NULL)
 		return;
 	must(r->magic == REQUEST_MAGIC && r->pieces == pieces && r->copy == NULL);
-	uint8_t *to = r->copy = must_calloc(1, runs_unsent(r) + 1);
-	size_t end = 0;
+	size_t end = 0, n = runs_unsent(r);
+	if (!conn_may_hold(r->conn, n)) {
+		log_warn("no memory for the answers of slow readers, closing the connection bytes=%zu", n);
+		conn_close(r->conn);
+		return;
+	}
+	uint8_t *to = r->copy = must_calloc(1, n + 1);
+	r->n_copy = n;
 	for (size_t i = 0; i < r->n_runs; i++) {
 		struct slice *s = &r->runs[i].bytes;
 		size_t begin = r->runs[i].at + end;
@@ -271,4 +311,5 @@ void request_reclaim(struct topics_pieces *pieces)
 	}
 	r->pieces = NULL;
 	topics_pieces_release(pieces);
+	conn_account(r->conn);
 }

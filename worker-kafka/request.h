@@ -52,26 +52,32 @@ struct request {
 	bool done;                      /* the answer stands */
 	bool silent;                    /* acks=0: nothing is sent */
 	bool close;                     /* the connection ends here */
+	bool throttled;                 /* storaged has too much to do: the client pauses, and is not read meanwhile */
 
 	struct buf out;                 /* the answer's frame, but for the runs */
 	struct answer_run *runs;        /* in the region, in order */
 	size_t n_runs;
 	struct topics_pieces *pieces;   /* what the runs point into; NULL: `copy` */
 	uint8_t *copy;                  /* owned */
+	size_t n_copy;
 	size_t sent, size;              /* of the whole answer */
 };
 
 struct request *request_new(struct conn *c, struct server *s, uint32_t frame_size);
 void request_free(struct request *r);
+/* Whether it may run beside others that may: a Produce, whose answer is small. Every other one runs alone. */
+bool request_is_produce(const struct request *r);
 /* The frame is whole: header and body are decoded and the handler starts. */
 void request_start(struct request *r);
 
+#define THROTTLE_MS 100
+
 /* The answer: the struct of head.api->response. */
-void request_answer(struct request *r, const void *response);
+void request_answer(struct request *r, void *response);
 /* The same with n_external records that come from elsewhere: `external` of each says which of the pieces, which are
  * taken over (NULL: none). */
 struct external { uint32_t first_piece, n_pieces; };
-void request_answer_pieces(struct request *r, const void *response, size_t n_external, struct topics_pieces *pieces);
+void request_answer_pieces(struct request *r, void *response, size_t n_external, struct topics_pieces *pieces);
 /* No answer can be framed, or none is wanted any more. why: for the log, NULL for none. */
 void request_close(struct request *r, const char *why);
 /* Done without an answer (acks=0). */
@@ -92,7 +98,10 @@ void request_drop_frame(struct request *r);
 /* What is left to send, at most `max` runs. */
 size_t request_iov(const struct request *r, struct slice *ret, size_t max);
 
-/* storaged wants the memory behind an answer back: what is not sent is copied. */
+/* Bytes of memory that it holds; its frame is storaged's credit's from the moment it was passed on. */
+size_t request_held(const struct request *r);
+
+/* storaged wants the memory behind an answer back: what is not sent is copied, or the connection closed. */
 void request_reclaim(struct topics_pieces *pieces);
 
 /* n things in the region, cleared; NULL when there is no room: then the connection is closed by request_close(). */

@@ -25,6 +25,8 @@ struct server {
 	struct record_decoder decoder;  /* one batch at a time */
 	bool draining;
 	bool full;                      /* storaged takes nothing more: no socket is read until server_room() */
+	size_t held;                    /* bytes that all connections hold */
+	bool starved;                   /* one of them waits until it is less */
 };
 
 /* Begins to accept on the worker's listeners, takes pieces back when storaged asks for them. */

@@ -11,9 +11,11 @@
 
 #include "common/must.h"
 #include "common/topic_name.h"
+#include "worker-kafka/api.h"
 
 #define FRESH_MS 1000
 #define ENTRIES_MAX 20000
+#define PAGE 10000                      /* topics in one question */
 
 struct entry {
 	struct topic_info info;
@@ -112,8 +114,9 @@ void topic_cache_put(struct topic_cache *c, const Ipc__Topic *topic)
 struct resolve {
 	struct topic_want *want;
 	size_t n;
-	size_t *asked;                  /* which were not known */
+	size_t *asked;                  /* which are not known yet */
 	size_t n_asked;
+	size_t n_page;                  /* of them in the question under way */
 	void (*done)(struct request *r);
 };
 
@@ -130,43 +133,60 @@ static bool take_known(struct request *r, struct topic_want *w)
 	return true;
 }
 
+static void ask(struct request *r, struct resolve *v);
+
+static void take_answer(struct request *r, struct topic_want *w, const struct pico_error *e,
+			const Ipc__GetManyAnswer__One *one)
+{
+	w->kind = e->kind != PICO_OK ? e->kind
+		: one != NULL && one->error != NULL ? (enum pico_error_kind)one->error->kind : PICO_UNAVAILABLE;
+	if (one == NULL || one->topic == NULL)
+		return;
+	topic_cache_put(r->server->cache, one->topic);
+	take_known(r, w);
+}
+
+/* Those for which the answer had no room are asked for again, as long as each answer brings something. */
 static void on_topics(struct request *r, const struct pico_error *e, const ProtobufCMessage *answer,
 		      struct topics_pieces *pieces)
 {
 	struct resolve *v = r->resolve;
 	const Ipc__GetManyAnswer *a = (const Ipc__GetManyAnswer *)answer;
+	size_t n = 0;
 	for (size_t i = 0; i < v->n_asked; i++) {
 		struct topic_want *w = &v->want[v->asked[i]];
-		const Ipc__GetManyAnswer__One *one = a != NULL && i < a->n_one ? a->one[i] : NULL;
-		w->kind = e->kind != PICO_OK ? e->kind
-			: one != NULL && one->error != NULL ? (enum pico_error_kind)one->error->kind : PICO_UNAVAILABLE;
-		if (one == NULL || one->topic == NULL)
-			continue;
-		topic_cache_put(r->server->cache, one->topic);
-		take_known(r, w);
+		if (i < v->n_page || e->kind != PICO_OK)
+			take_answer(r, w, e, a != NULL && i < a->n_one ? a->one[i] : NULL);
+		if (i >= v->n_page || w->kind == PICO_THROTTLED)
+			v->asked[n++] = v->asked[i];
 	}
-	v->done(r);
+	bool progress = n < v->n_asked;
+	v->n_asked = n;
+	if (n > 0 && progress && e->kind == PICO_OK)
+		ask(r, v);
+	else
+		v->done(r);
 }
 
 static void ask(struct request *r, struct resolve *v)
 {
 	Ipc__GetManyRequest m = IPC__GET_MANY_REQUEST__INIT;
-	Ipc__TopicRef *ref = REQUEST_NEW(r, Ipc__TopicRef, v->n_asked), **list = REQUEST_NEW(r, Ipc__TopicRef *, v->n_asked);
+	size_t n = v->n_page = v->n_asked < PAGE ? v->n_asked : PAGE;
+	Ipc__TopicRef *ref = REQUEST_NEW(r, Ipc__TopicRef, n), **list = REQUEST_NEW(r, Ipc__TopicRef *, n);
 	if (ref == NULL || list == NULL) {
 		request_close(r, "memory");
 		return;
 	}
-	for (size_t i = 0; i < v->n_asked; i++) {
-		struct slice name = v->want[v->asked[i]].name;
+	for (size_t i = 0; i < n; i++) {
 		ipc__topic_ref__init(&ref[i]);
-		ref[i].name = (char *)(uintptr_t)region_printf(&r->region, "%.*s", (int)name.n, (const char *)name.p).p;
+		ref[i].name = request_string(r, v->want[v->asked[i]].name);
 		list[i] = &ref[i];
 		if (ref[i].name == NULL) {
 			request_close(r, "memory");
 			return;
 		}
 	}
-	m.n_topic = v->n_asked;
+	m.n_topic = n;
 	m.topic = list;
 	m.kafka_names = true;
 	r->resolve = v;
