@@ -256,7 +256,8 @@ CHAOS_RUNS = 5
 .PHONY: chaos conformance all-checks
 chaos: all
 	for seed in $$(seq $(CHAOS_RUNS)); do \
-		PICO_KILL_SEED=$$seed $(srcdir)/t/run --build $(builddir) $(srcdir)/t/50-http-kill.py || exit 1; \
+		PICO_KILL_SEED=$$seed PICO_KILLS=25 $(srcdir)/t/run --build $(builddir) $(srcdir)/t/50-http-kill.py \
+			$(srcdir)/t/50-broker-kill.py || exit 1; \
 	done
 conformance: all
 	$(srcdir)/t/run --build $(builddir) $(srcdir)/t/50-http-pico.py
