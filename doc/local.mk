@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-EXTRA_DIST += doc/ipc.md doc/decisions.md doc/disk-format.md doc/limits.md
+EXTRA_DIST += doc/ipc.md doc/decisions.md doc/disk-format.md doc/limits.md doc/clients.md
 EXTRA_DIST += doc/facades.md doc/ipc.md doc/decisions.md doc/disk-format.md
 
 dist_man_MANS += doc/pico-bench.1 doc/pico-serve.8

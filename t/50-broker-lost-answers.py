@@ -10,8 +10,9 @@ from tap import run, same, test
 proxy = kafka_proxy.Proxy()
 n = node.Node("--kafka-advertise=" + proxy.address, kafka=True).start()
 proxy.target = n.kafka_port
-QUICK = [x for o in ("socket.timeout.ms=1000", "request.timeout.ms=1000", "retry.backoff.ms=50", "reconnect.backoff.ms=10",
-                     "linger.ms=0", "batch.num.messages=10", "max.in.flight=5") for x in ("-X", o)]
+QUICK = " ".join("-X " + o for o in (
+    "socket.timeout.ms=1000", "request.timeout.ms=1000", "retry.backoff.ms=50", "reconnect.backoff.ms=10", "linger.ms=0",
+    "batch.num.messages=10", "max.in.flight=5")).split()
 
 
 def kcat(*args, stdin=None):

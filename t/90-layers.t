@@ -24,7 +24,7 @@ IMPORT = re.compile(r'^\s*import\s+(?:public\s+)?"([^"]+)"')
 FOREIGN = re.compile(rb"\.\./sha" rb"red\b|(?<![\w./-])/wor" rb"k/")
 NO_LICENCE_LINE = re.compile(
     r"(^|/)(README(\.md)?|LICENSE|\.gitignore|\.gitattributes|\.clang-format|\.editorconfig|ACCEPTANCE)$"
-    r"|\.(bin|md|json|txt|svg|png)$|^t/fuzz/corpus/")
+    r"|\.(bin|md|json|txt|svg|png|sum)$|^t/fuzz/corpus/")
 
 
 def allowed(directory):

@@ -253,7 +253,7 @@ EXTRA_DIST += t/golden/record_batch_v2.py t/golden/record_batch_v2.bin
 
 # Campaigns: what takes longer than ./check may. `make fuzz`, `make sim SEEDS=N` and `make bench` stand in their folders.
 CHAOS_RUNS = 5
-.PHONY: chaos conformance all-checks
+.PHONY: chaos conformance client-matrix all-checks
 chaos: all
 	for seed in $$(seq $(CHAOS_RUNS)); do \
 		PICO_KILL_SEED=$$seed PICO_KILLS=25 $(srcdir)/t/run --build $(builddir) $(srcdir)/t/50-http-kill.py \
@@ -261,6 +261,17 @@ chaos: all
 	done
 conformance: all
 	$(srcdir)/t/run --build $(builddir) $(srcdir)/t/50-http-pico.py
+# Every Kafka client that t/clients/install can get; those that are quick are in ./check.
+client-matrix: all
+	$(srcdir)/t/clients/install
+	PICO_CLIENTS=all $(srcdir)/t/run --build $(builddir) \
+		$(srcdir)/t/50-broker-clients.py $(srcdir)/t/50-broker-bytes.py
+EXTRA_DIST += t/clients/README t/clients/install t/clients/kcat.py t/clients/kafka_python.py t/clients/confluent.py \
+	t/clients/franz/main.go t/clients/franz/go.mod t/clients/franz/go.sum t/clients/java/Client.java \
+	t/clients/java/pom.xml t/clients/js/form.js t/clients/js/kafkajs.js t/clients/js/platformatic.js \
+	t/clients/js/package.json t/clients/js/package-lock.json
+EXTRA_DIST += t/lib/kafka_proxy.py t/lib/kafka_capture.py t/lib/kafka_clients.py t/lib/kafka_form.py \
+	t/50-broker-clients.py t/50-broker-bytes.py t/50-broker-lost-answers.py t/70-regress-producer-ids.py
 all-checks:
 	cd $(srcdir) && t/all-checks
 

@@ -7,8 +7,8 @@ The node must advertise the proxy, or clients go past it:
     n = node.Node("--kafka-advertise=" + proxy.address, kafka=True).start()
     proxy.target = n.kafka_port
 
-Frames are forwarded unchanged and in order, whole frames at a time. It knows of a frame what every version has in front:
-key, version, correlation id; what is behind is bytes."""
+Frames are forwarded unchanged and in order, whole frames at a time. It knows of a frame what every version has in
+front: key, version, correlation id; what is behind is bytes."""
 import collections, socket, struct, threading
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, INIT_PRODUCER_ID = 0, 1, 2, 3, 18, 22
@@ -87,8 +87,8 @@ class Proxy:
             self.exchanges = []
 
     def lose(self, nth, fate, key=PRODUCE):
-        """The nth request with this key from now on (1: the next) is forwarded and meets its fate. May be called several
-        times; faults() tells how many are still to come."""
+        """The nth request with this key from now on (1: the next) is forwarded and meets its fate. May be called
+        several times; faults() tells how many are still to come."""
         with self._lock:
             self._faults.append([nth, key, fate])
 

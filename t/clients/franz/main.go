@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// franz-go as t/clients/README has it. It produces idempotently, which is its default.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+var codecs = map[string]kgo.CompressionCodec{
+	"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(),
+	"lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
+}
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func toBytes(text string) []byte {
+	if text == "-" {
+		return nil
+	}
+	data, err := hex.DecodeString(text[1:])
+	check(err)
+	return data
+}
+
+func toText(data []byte) string {
+	if data == nil {
+		return "-"
+	}
+	return ":" + hex.EncodeToString(data)
+}
+
+func record(topic, line string) *kgo.Record {
+	f := strings.Fields(line)
+	partition, err := strconv.Atoi(f[0])
+	check(err)
+	r := &kgo.Record{Topic: topic, Partition: int32(partition), Key: toBytes(f[3]), Value: toBytes(f[4])}
+	if f[2] != "-" {
+		ms, err := strconv.ParseInt(f[2], 10, 64)
+		check(err)
+		r.Timestamp = time.UnixMilli(ms)
+	}
+	for _, h := range f[5:] {
+		name, value, _ := strings.Cut(h, "=")
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: toBytes(value)})
+	}
+	return r
+}
+
+func produce(ctx context.Context, bootstrap, topic, codec string) {
+	c, err := kgo.NewClient(kgo.SeedBrokers(bootstrap), kgo.ProducerBatchCompression(codecs[codec]),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(200*time.Millisecond))
+	check(err)
+	var rows []*kgo.Record
+	in := bufio.NewScanner(os.Stdin)
+	in.Buffer(nil, 64<<20)
+	for in.Scan() {
+		rows = append(rows, record(topic, in.Text()))
+	}
+	check(in.Err())
+	check(c.ProduceSync(ctx, rows...).FirstErr())
+	c.Close()
+}
+
+func partitions(ctx context.Context, c *kgo.Client, topic string) (found []int32) {
+	m := kmsg.NewPtrMetadataRequest()
+	t := kmsg.NewMetadataRequestTopic()
+	t.Topic = kmsg.StringPtr(topic)
+	m.Topics = append(m.Topics, t)
+	meta, err := m.RequestWith(ctx, c)
+	check(err)
+	for _, p := range meta.Topics[0].Partitions {
+		found = append(found, p.Partition)
+	}
+	return found
+}
+
+// listOffsets asks for the first offset at or after a time, or for the end (-1).
+func listOffsets(ctx context.Context, c *kgo.Client, topic string, parts []int32, ms int64) map[int32]int64 {
+	m := kmsg.NewPtrListOffsetsRequest()
+	t := kmsg.NewListOffsetsRequestTopic()
+	t.Topic = topic
+	for _, p := range parts {
+		tp := kmsg.NewListOffsetsRequestTopicPartition()
+		tp.Partition, tp.Timestamp = p, ms
+		t.Partitions = append(t.Partitions, tp)
+	}
+	m.Topics = append(m.Topics, t)
+	answer, err := m.RequestWith(ctx, c)
+	check(err)
+	found := map[int32]int64{}
+	for _, p := range answer.Topics[0].Partitions {
+		check(kerr.ErrorForCode(p.ErrorCode))
+		found[p.Partition] = p.Offset
+	}
+	return found
+}
+
+// place is where to begin. Beyond the last timestamp, "after" means the end.
+func place(where string) kgo.Offset {
+	switch where {
+	case "start":
+		return kgo.NewOffset().AtStart()
+	case "end":
+		return kgo.NewOffset().AtEnd()
+	}
+	ms, err := strconv.ParseInt(where, 10, 64)
+	check(err)
+	return kgo.NewOffset().AfterMilli(ms)
+}
+
+func show(r *kgo.Record) {
+	fmt.Printf("%d %d %d %s %s", r.Partition, r.Offset, r.Timestamp.UnixMilli(), toText(r.Key), toText(r.Value))
+	for _, h := range r.Headers {
+		fmt.Printf(" %s=%s", h.Key, toText(h.Value))
+	}
+	fmt.Println()
+}
+
+func consume(ctx context.Context, bootstrap, topic, where string, count int) {
+	c, err := kgo.NewClient(kgo.SeedBrokers(bootstrap))
+	check(err)
+	parts := partitions(ctx, c, topic)
+	end, from := listOffsets(ctx, c, topic, parts, -1), map[int32]int64{}
+	if ms, err := strconv.ParseInt(where, 10, 64); err == nil {
+		from = listOffsets(ctx, c, topic, parts, ms)
+	}
+	open, at := map[int32]bool{}, map[int32]kgo.Offset{}
+	for _, p := range parts {
+		at[p] = place(where)
+		if end[p] > 0 && from[p] >= 0 {
+			open[p] = true
+		}
+	}
+	c.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: at})
+	for seen := 0; count > 0 && seen < count || count == 0 && len(open) > 0; {
+		f := c.PollFetches(ctx)
+		check(f.Err())
+		f.EachRecord(func(r *kgo.Record) {
+			show(r)
+			seen++
+			if r.Offset+1 >= end[r.Partition] {
+				delete(open, r.Partition)
+			}
+		})
+	}
+	c.Close()
+}
+
+func main() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	if os.Args[1] == "produce" {
+		produce(ctx, os.Args[2], os.Args[3], os.Args[4])
+		return
+	}
+	count := 0
+	if len(os.Args) > 5 {
+		count, _ = strconv.Atoi(os.Args[5])
+	}
+	consume(ctx, os.Args[2], os.Args[3], os.Args[4], count)
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Java's kafka-clients as t/clients/README has it, 3.9 and 4.x. It produces idempotently, which is its default.
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.concurrent.Future;
+import org.apache.kafka.clients.consumer.Consumer;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+public class Client {
+	static byte[] toBytes(String text) {
+		return text.equals("-") ? null : HexFormat.of().parseHex(text.substring(1));
+	}
+
+	static String toText(byte[] data) {
+		return data == null ? "-" : ":" + HexFormat.of().formatHex(data);
+	}
+
+	static ProducerRecord<byte[], byte[]> record(String topic, String line) {
+		String[] f = line.split(" ");
+		Long timestamp = f[2].equals("-") ? null : Long.valueOf(f[2]);
+		var r = new ProducerRecord<>(topic, Integer.valueOf(f[0]), timestamp, toBytes(f[3]), toBytes(f[4]));
+		for (int i = 5; i < f.length; i++) {
+			String[] header = f[i].split("=", 2);
+			r.headers().add(header[0], toBytes(header[1]));
+		}
+		return r;
+	}
+
+	static void produce(String bootstrap, String topic, String codec) throws Exception {
+		var p = new Properties();
+		p.put("bootstrap.servers", bootstrap);
+		p.put("compression.type", codec);
+		p.put("linger.ms", "200");
+		p.put("batch.size", "1000000");
+		p.put("delivery.timeout.ms", "60000");
+		var in = new BufferedReader(new InputStreamReader(System.in));
+		List<Future<RecordMetadata>> sent = new ArrayList<>();
+		try (var producer = new KafkaProducer<>(p, new ByteArraySerializer(), new ByteArraySerializer())) {
+			for (String line; (line = in.readLine()) != null;)
+				sent.add(producer.send(record(topic, line)));
+			producer.flush();
+			for (var f : sent)
+				f.get();
+		}
+	}
+
+	static void show(ConsumerRecord<byte[], byte[]> r) {
+		var line = new StringBuilder();
+		line.append(r.partition()).append(' ').append(r.offset()).append(' ').append(r.timestamp());
+		line.append(' ').append(toText(r.key())).append(' ').append(toText(r.value()));
+		for (Header h : r.headers())
+			line.append(' ').append(h.key()).append('=').append(toText(h.value()));
+		System.out.println(line);
+	}
+
+	static void seek(Consumer<byte[], byte[]> c, List<TopicPartition> parts, String where,
+			 Map<TopicPartition, Long> ends) {
+		if (where.equals("start")) {
+			c.seekToBeginning(parts);
+		} else if (where.equals("end")) {
+			c.seekToEnd(parts);
+		} else {
+			Map<TopicPartition, Long> asked = new HashMap<>();
+			for (var tp : parts)
+				asked.put(tp, Long.valueOf(where));
+			Map<TopicPartition, OffsetAndTimestamp> found = c.offsetsForTimes(asked);
+			for (var tp : parts)
+				c.seek(tp, found.get(tp) == null ? ends.get(tp) : found.get(tp).offset());
+		}
+	}
+
+	static boolean isBehind(Consumer<byte[], byte[]> c, Map<TopicPartition, Long> ends) {
+		return ends.entrySet().stream().anyMatch(e -> c.position(e.getKey()) < e.getValue());
+	}
+
+	static void consume(String bootstrap, String topic, String where, int count) {
+		var p = new Properties();
+		p.put("bootstrap.servers", bootstrap);
+		p.put("enable.auto.commit", "false");
+		p.put("auto.offset.reset", "none");
+		try (var c = new KafkaConsumer<>(p, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+			List<TopicPartition> parts = new ArrayList<>();
+			c.partitionsFor(topic).forEach(i -> parts.add(new TopicPartition(topic, i.partition())));
+			Map<TopicPartition, Long> ends = c.endOffsets(parts);
+			c.assign(parts);
+			seek(c, parts, where, ends);
+			for (int seen = 0; count > 0 ? seen < count : isBehind(c, ends);) {
+				for (var r : c.poll(Duration.ofMillis(500))) {
+					show(r);
+					seen++;
+				}
+			}
+		}
+	}
+
+	public static void main(String[] args) throws Exception {
+		if (args[0].equals("produce"))
+			produce(args[1], args[2], args[3]);
+		else
+			consume(args[1], args[2], args[3], args.length > 4 ? Integer.parseInt(args[4]) : 0);
+	}
+}

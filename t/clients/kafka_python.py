@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""kafka-python as t/clients/README has it. Version 2.0.2 and 3.x."""
+import os, sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+import kafka_form
+
+
+def produce(bootstrap, topic, codec):
+    p = KafkaProducer(bootstrap_servers=bootstrap, compression_type=None if codec == "none" else codec, linger_ms=200,
+                      acks="all", batch_size=1 << 20, retries=5)
+    futures = [p.send(topic, r.value, r.key, list(r.headers), r.partition, r.timestamp)
+               for r in map(kafka_form.from_line, sys.stdin)]
+    p.flush(60)
+    for f in futures:
+        f.get(60)
+    p.close()
+
+
+def show(r):
+    row = kafka_form.Record(r.partition, r.offset, r.timestamp, r.key, r.value, tuple(r.headers))
+    print(kafka_form.to_line(row), flush=True)
+
+
+def consume(bootstrap, topic, where, count=None):
+    c = KafkaConsumer(bootstrap_servers=bootstrap, group_id=None, enable_auto_commit=False, check_crcs=True)
+    parts = [TopicPartition(topic, p) for p in sorted(c.partitions_for_topic(topic))]
+    ends = c.end_offsets(parts)
+    c.assign(parts)
+    if where == "start":
+        c.seek_to_beginning(*parts)
+    elif where == "end":
+        c.seek_to_end(*parts)
+    else:
+        for tp, found in c.offsets_for_times({tp: int(where) for tp in parts}).items():
+            c.seek(tp, found.offset if found else ends[tp])
+    left = int(count) if count else None
+    while left if left is not None else any(c.position(tp) < ends[tp] for tp in parts):
+        for rows in c.poll(500).values():
+            for r in rows:
+                show(r)
+                left = left and left - 1
+    c.close()
+
+
+{"produce": produce, "consume": consume}[sys.argv[1]](*sys.argv[2:])

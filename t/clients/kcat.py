@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""kcat (librdkafka of the system) as t/clients/README has it: turns the one form into kcat's options and back. It
+cannot set timestamps; it sets headers for a whole run and knows null or empty, not both in one run: so one run for each
+stretch of records that are alike. Idempotent."""
+import itertools, os, subprocess, sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import kafka_form
+
+KEY_END, RECORD_END = b"\x01", b"\x02"
+FORMAT = "%p %o %T %K %S %h\n%k%s\n"
+
+
+def kcat(bootstrap, topic, *args, **more):
+    return subprocess.Popen(["kcat", "-b", bootstrap, "-t", topic, *args], **more)
+
+
+def alike(r):
+    """Records of one run: partition, headers, whether what is empty is null."""
+    return r.partition, r.headers, None in (r.key, r.value)
+
+
+def produce(bootstrap, topic, codec):
+    rows = sorted(map(kafka_form.from_line, sys.stdin), key=lambda r: r.partition)
+    for (partition, headers, null), group in itertools.groupby(rows, alike):
+        # The delimiter stands behind every record but the last, or kcat makes one more of nothing.
+        data = RECORD_END.join((r.key or b"") + KEY_END + (r.value or b"") for r in group)
+        options = [x for name, value in headers for x in ("-H", name if value is None else name + "=" + value.decode())]
+        k = kcat(bootstrap, topic, "-P", "-p", str(partition), "-z", codec, "-K", KEY_END, "-D", RECORD_END, "-X",
+                 "enable.idempotence=true", *options, *(["-Z"] if null else []), stdin=subprocess.PIPE)
+        k.communicate(data)
+        if k.returncode:
+            sys.exit(k.returncode)
+
+
+def bytes_of(stream, n):
+    return None if n < 0 else stream.read(n)
+
+
+def header(text):
+    name, _, value = text.partition("=")
+    return name, None if value == "NULL" else value.encode()
+
+
+def consume(bootstrap, topic, where, count=None):
+    place = {"start": "beginning", "end": "end"}.get(where, "s@" + where)
+    k = kcat(bootstrap, topic, "-C", "-q", "-u", "-o", place, "-f", FORMAT, *(["-c", count] if count else ["-e"]),
+             stdout=subprocess.PIPE)
+    while line := k.stdout.readline():
+        partition, offset, timestamp, n_key, n_value, headers = line.decode().rstrip("\n").split(" ", 5)
+        key, value = bytes_of(k.stdout, int(n_key)), bytes_of(k.stdout, int(n_value))
+        assert k.stdout.read(1) == b"\n"
+        named = tuple(map(header, headers.split(","))) if headers else ()
+        row = kafka_form.Record(int(partition), int(offset), int(timestamp), key, value, named)
+        print(kafka_form.to_line(row), flush=True)
+    sys.exit(k.wait())
+
+
+{"produce": produce, "consume": consume}[sys.argv[1]](*sys.argv[2:])
