@@ -189,6 +189,15 @@ t_00_unit_engine_files_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 t_00_unit_wal_format_SOURCES = t/unit/wal_format.c
 t_00_unit_wal_format_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 EXTRA_DIST += t/golden/wal_object.py t/golden/wal_object.bin
+DATA_TEST = t/unit/data_fixture.c t/unit/data_fixture.h
+check_PROGRAMS += t/00-unit-data-format t/00-unit-data-builder t/00-unit-data-state
+t_00_unit_data_format_SOURCES = t/unit/data_format.c $(DATA_TEST)
+t_00_unit_data_format_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
+t_00_unit_data_builder_SOURCES = t/unit/data_builder.c $(DATA_TEST)
+t_00_unit_data_builder_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
+t_00_unit_data_state_SOURCES = t/unit/data_state.c
+t_00_unit_data_state_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
+EXTRA_DIST += t/golden/data_object.py t/golden/data_object.bin
 
 check_PROGRAMS += t/20-ipc-hostile
 t_20_ipc_hostile_SOURCES = t/20-ipc-hostile.c t/lib/scripted_node.c t/lib/scripted_node.h

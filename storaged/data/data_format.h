@@ -4,7 +4,7 @@
  *
  *   blocks       whole frames (wal_format.h) of one log in offset order, closed at 1 MiB or at the log's end
  *   state pages  64 KiB: state entries by log id                 index pages  64 KiB: one entry a block by (log id, base)
- *   top          the log ids present, exactly; first key, position, length and crc of every state and index page
+ *   top          the log ids present, exactly; last key, position, length and crc of every state and index page
  *   footer       128 bytes: what object it is, where the top stands
  *
  * Each part carries or is given the CRC-32C of the next: footer -> top -> page -> block, so a reader that begins at
@@ -23,6 +23,8 @@
 #define DATA_PAGE_MAX (64u << 10)       /* a larger entry has a page of its own */
 #define DATA_KEY_MAX 64u
 #define DATA_INDEX_ENTRY 64u
+#define DATA_ENTRY_MAX (16u << 20)      /* a state entry: more than all bounds of storaged/engine together need */
+#define DATA_TOP_MAX (64u << 20)
 
 /* "data/<node>/<session>/<number>": node decimal, the others 16 hex digits. */
 void data_key(char ret_key[DATA_KEY_MAX], struct object_id id);
@@ -55,8 +57,10 @@ struct data_index_entry {
 
 /* ---------------------------------------------------------------------- top */
 
+/* The last key and not the first one: the first page whose last key is behind what is looked for holds it, or the
+ * object does not. One page a lookup, also between blocks. */
 struct data_page {
-	uint64_t log_id, base;          /* of its first entry; base 0 in state pages */
+	uint64_t log_id, end;           /* of its last entry; end 0 in state pages */
 	uint64_t position;
 	uint32_t length, crc;
 };
@@ -67,30 +71,43 @@ struct data_top {                       /* owned; heap */
 	struct data_page *state, *index;        /* ascending */
 	size_t n_state, n_index;
 };
-/* bytes: checked against the footer's crc here; size of what it decodes to is bounded by the bytes' number. */
+/* Length and crc against f, then everything. It has no more logs than entries fit into its pages, so what it decodes
+ * to is smaller than the object. */
 const char *data_top_decode(struct slice bytes, const struct data_footer *f, struct data_top **ret_top);
+size_t data_top_size(const struct data_top *t);         /* encoded */
+void data_top_encode(uint8_t *ret_bytes, const struct data_top *t);
 void data_top_free(struct data_top *t);
 size_t data_top_memory(const struct data_top *t);       /* bytes, for the index cache's bound */
 bool data_top_has(const struct data_top *t, uint64_t log_id);
-/* The page that would hold the entry of (log_id, offset) / of log_id; NULL: none can. */
+/* The page with what data_index_page_find() / data_state_page_find() would find in this object; NULL: nothing. */
 const struct data_page *data_top_index_page(const struct data_top *t, uint64_t log_id, uint64_t offset);
 const struct data_page *data_top_state_page(const struct data_top *t, uint64_t log_id);
 
 /* -------------------------------------------------------------------- pages */
 
-/* Checks length and crc against p, then every entry: order, bounds. */
+/* Length and crc against p, then every entry: order, blocks one behind the other and before the page. */
 const char *data_index_page_check(struct slice bytes, const struct data_page *p);
+void data_index_entry_encode(uint8_t ret_bytes[DATA_INDEX_ENTRY], const struct data_index_entry *e);
 size_t data_index_page_count(struct slice page);
 void data_index_page_get(struct slice page, size_t i, struct data_index_entry *ret_entry);
-/* The entry of the log that holds offset; the first one behind it when it lies in no block; false: none in this page. */
+/* The entry of the log that holds offset; the first one behind it when it lies in no block; false: none. */
 bool data_index_page_find(struct slice page, uint64_t log_id, uint64_t offset, struct data_index_entry *ret_entry);
+
+/* An entry for a page in the making: position counts from the end of the page's table. */
+struct data_state_slot {
+	uint64_t log_id;
+	uint32_t position, length;
+};
+/* Bytes of a page of n entries that take n_bytes; writes its table, behind which the entries are put. */
+static inline uint64_t data_state_page_size(uint64_t n, uint64_t n_bytes) { return 8 + 16 * n + n_bytes; }
+void data_state_page_begin(uint8_t *ret_page, const struct data_state_slot *slots, uint32_t n);
 
 const char *data_state_page_check(struct slice bytes, const struct data_page *p);
 /* Entries in order: position begins at 0; false at the end. entry: an encoded frame.State of that log, in the page. */
 bool data_state_page_next(struct slice page, size_t *position, uint64_t *ret_log_id, struct slice *ret_entry);
 bool data_state_page_find(struct slice page, uint64_t log_id, struct slice *ret_entry);
 
-/* Length, crc; then every frame: of that log, dense from base to end. */
+/* Length, crc; then every frame: of that log, with records, dense from base to end. */
 const char *data_block_check(struct slice bytes, const struct data_index_entry *e);
 
 #endif

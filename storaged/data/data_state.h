@@ -11,18 +11,23 @@
 
 #define DATA_STATE_COMPLETE_MAX 4096u   /* bytes of producers up to which an entry is always complete */
 #define DATA_STATE_INCOMPLETE_MAX 7u    /* entries in a row */
+#define DATA_STATE_EPOCHS_MAX 16u
+#define DATA_STATE_STREAM_SEQ_MAX 1024u /* bytes */
 
-/* NULL: does not decode, or a field is out of bounds; ret_fault says what. Free with data_state_free(). */
-Frame__State *data_state_decode(struct slice entry, const char **ret_fault);
+/* NULL: does not decode, is of another log, or a field is out of bounds; ret_fault says what. Else free with
+ * data_state_free(). */
+Frame__State *data_state_decode(struct slice entry, uint64_t log_id, const char **ret_fault);
 void data_state_free(Frame__State *s);
 
-/* By (epoch, next), then complete before incomplete: < 0, 0, > 0. */
+/* By (epoch, next), then open before closed (a close alone takes no offset), then incomplete before complete:
+ * < 0, 0, > 0. */
 int data_state_compare(const Frame__State *a, const Frame__State *b);
 
 /*
- * Folds an older entry under a newer one of the same log: *newer gets what it does not say; complete becomes older's.
- * Nothing happens when newer is complete. Takes `older`.
+ * Folds an older entry under a newer one of the same log: *newer gets the producers that it does not name, without
+ * those that were idle for too long when the log was last written; complete becomes older's. Nothing happens when newer
+ * is complete. Takes `older`. NULL, or what is wrong: the older one reaches farther; *newer is as it was.
  */
-void data_state_fold(Frame__State *newer, Frame__State *older);
+const char *data_state_fold(Frame__State *newer, Frame__State *older);
 
 #endif

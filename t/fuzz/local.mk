@@ -12,6 +12,7 @@ FUZZ_TARGETS += ipc
 FUZZ_TARGETS += storage_url
 FUZZ_LIBS_http = worker-http/libworkerhttp.a
 FUZZ_TARGETS += wal_object
+FUZZ_TARGETS += data_object
 
 # What every target links (archives are built first), and a target alone: FUZZ_LIBS_NAME.
 FUZZ_LIBS = $(STORAGED_LIBS)
