@@ -197,10 +197,9 @@ static void part_want(struct fetch_part *p, uint64_t *left, bool *is_first)
 {
 	const struct watch_entry *e = p->entry;
 	uint64_t bound = e->max_bytes < *left ? e->max_bytes : *left;
-	uint32_t first;
 	if (e->bytes == 0)
 		return;
-	uint64_t bytes = log_bytes_from(e->wait.log, e->offset, bound, &first);
+	uint64_t bytes = log_bytes_from(e->wait.log, e->offset, bound);
 	if (bytes > bound && !*is_first)
 		return;
 	*is_first = false;

@@ -13,6 +13,7 @@
 #include "common/metrics.h"
 #include "storaged/handle.h"
 #include "storaged/parts.h"
+#include "storaged/proposals.h"
 #include "storaged/watch.h"
 
 typedef void handler_fn(struct node *n, struct call *c);
@@ -273,6 +274,22 @@ static void on_engine_wal_position(void *arg, uint64_t session, uint64_t seq)
 		n->events.on_wal_position(n->arg, session, seq);
 }
 
+static const struct catalogue *on_engine_catalogue(void *arg)
+{
+	const struct node *n = arg;
+	return state_catalogue(meta_state(n->meta));
+}
+
+static void on_engine_commit(void *arg, const struct engine_commit *c, engine_proposed_cb *done, void *done_arg)
+{
+	node_propose_commit(arg, c, done, done_arg);
+}
+
+static void on_engine_recovered(void *arg, uint64_t session, uint64_t cut, engine_proposed_cb *done, void *done_arg)
+{
+	node_propose_recovered(arg, session, cut, done, done_arg);
+}
+
 static const struct meta_events meta_events = {
 	.on_applied = on_applied,
 	.on_session_ended = on_session_ended,
@@ -285,6 +302,9 @@ static const struct engine_events engine_events = {
 	.on_reclaim = on_engine_reclaim,
 	.on_segment_gone = on_engine_segment_gone,
 	.on_wal_position = on_engine_wal_position,
+	.catalogue = on_engine_catalogue,
+	.commit = on_engine_commit,
+	.recovered = on_engine_recovered,
 };
 
 static void engine_config_fill(const struct node *n, const struct objstore *wal, struct engine_config *c)
@@ -296,6 +316,9 @@ static void engine_config_fill(const struct node *n, const struct objstore *wal,
 		.wal_cache_size = from->wal_cache_size,
 		.segment_size = from->segment_size != 0 ? from->segment_size : 8u << 20,
 		.block_cache_size = from->block_cache_size,
+		.index_cache_size = from->index_cache_size,
+		.pack_bytes = from->wal_upload_threshold,
+		.pack_interval_ms = from->wal_upload_interval_ms,
 		.max_message_size = from->max_message_size,
 		.batch_interval_ms = u->has_batch_interval ? u->batch_interval_ms : wal->batch_interval_ms_default,
 		.max_bytes_in_batch = u->has_max_bytes ? u->max_bytes_in_batch : 0,
@@ -316,7 +339,7 @@ int node_new(struct env *env, struct objstore *data, struct objstore *wal, struc
 	n->arg = arg;
 	struct engine_config c;
 	engine_config_fill(n, wal, &c);
-	int rc = engine_new(env, wal, &c, &engine_events, n, &n->engine);
+	int rc = engine_new(env, wal, data, &c, &engine_events, n, &n->engine);
 	if (rc == 0)
 		rc = meta_new(env, sql, data, wal != data ? wal : NULL, &config->meta, &meta_events, n, &n->meta);
 	if (rc < 0) {
@@ -377,6 +400,7 @@ void node_free(struct node *n)
 	engine_free(n->engine);
 	n->engine = NULL;
 	meta_free(n->meta);
+	node_forget_proposals(n);
 	while (n->ops != NULL)
 		op_free(n->ops);
 	watches_free(n);

@@ -32,6 +32,7 @@ struct node {
 	struct engine *engine;
 	struct node_topic *topics;              /* uthash by topic id; owned */
 	struct op *ops;                         /* every op alive */
+	struct engine_proposal *proposals;      /* of the engine, under way */
 	enum node_phase phase;
 	uint64_t session;
 	uint64_t repairs;                       /* proposals that must be applied before it serves */

@@ -93,9 +93,8 @@ bool watch_entry_check(struct watch_entry *e, struct pico_error *ret_error)
 static void entry_look(struct watch_entry *e)
 {
 	struct pico_error error;
-	uint32_t first;
 	bool failed = !watch_entry_check(e, &error);
-	uint64_t bytes = failed ? 0 : log_bytes_from(e->wait.log, e->offset, e->max_bytes, &first);
+	uint64_t bytes = failed ? 0 : log_bytes_from(e->wait.log, e->offset, e->max_bytes);
 	bool is_news = failed || bytes > 0 || e->told != log_confirm(e->wait.log);
 	entry_move(e, WATCH_NOWHERE);
 	e->failed = failed;

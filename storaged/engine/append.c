@@ -9,7 +9,7 @@
  * arena, and judged there; nothing of a refused append is left anywhere; an answer is given only when
  * every frame it rests on is confirmed.
  */
-#include "storaged/engine/engine_impl.h"
+#include "storaged/engine/append.h"
 
 #include <stdlib.h>
 

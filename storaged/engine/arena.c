@@ -19,6 +19,7 @@ struct arena_segment {
 	uint64_t extent_first, extent_end;
 	uint32_t fill;
 	uint32_t busy;                  /* extents of unfinished objects */
+	uint32_t unpacked;              /* extents in no data object */
 	bool asked_back;
 };
 
@@ -86,11 +87,24 @@ struct iovec arena_iovec(const struct extent *x)
 	return (struct iovec){ .iov_base = x->segment->segment.mem.base + x->offset, .iov_len = x->length };
 }
 
+struct slice arena_bytes(const struct extent *x)
+{
+	struct iovec v = arena_iovec(x);
+	return slice_of(v.iov_base, v.iov_len);
+}
+
+static bool segment_is_free(const struct arena_segment *s)
+{
+	return s->busy == 0 && s->unpacked == 0 && s->pin.count == 0;
+}
+
 static void segment_leave(struct arena *a, struct arena_segment *s, struct arena_segment *older)
 {
-	must(s->busy == 0 && s->pin.count == 0 && s != a->newest);
-	for (uint64_t i = s->extent_first; i < s->extent_end; i++)
+	must(s->busy == 0 && s->unpacked == 0 && s->pin.count == 0 && s != a->newest);
+	for (uint64_t i = s->extent_first; i < s->extent_end; i++) {
+		a->config.on_frames_gone(a->config.arg, arena_bytes(arena_extent(a, i)));
 		arena_extent(a, i)->segment = NULL;
+	}
 	while (a->extent_first < a->extent_end && arena_extent(a, a->extent_first)->segment == NULL)
 		a->extent_first++;
 	if (older == NULL)
@@ -106,7 +120,7 @@ static bool arena_evict(struct arena *a)
 {
 	struct arena_segment *older = NULL;
 	for (struct arena_segment *s = a->oldest; s != a->newest; older = s, s = s->newer) {
-		if (s->busy == 0 && s->pin.count == 0) {
+		if (segment_is_free(s)) {
 			segment_leave(a, s, older);
 			return true;
 		}
@@ -118,7 +132,7 @@ static bool arena_evict(struct arena *a)
 static void arena_ask_back(struct arena *a)
 {
 	for (struct arena_segment *s = a->oldest; s != a->newest; s = s->newer) {
-		if (s->busy == 0 && !s->asked_back) {
+		if (s->busy == 0 && s->unpacked == 0 && !s->asked_back) {
 			must(s->pin.count > 0);
 			s->asked_back = true;
 			a->config.on_reclaim(a->config.arg, &s->segment);
@@ -150,10 +164,15 @@ static bool arena_spare_for(struct arena *a, uint32_t size)
 
 /* ------------------------------------------------------------------ filling */
 
+bool arena_fits(const struct arena *a, uint64_t size)
+{
+	return a->unpacked == 0 || a->unpacked + size <= a->config.unpacked_max;
+}
+
 uint8_t *arena_reserve(struct arena *a, uint32_t size)
 {
 	must(size > 0 && size % 8 == 0);
-	if (a->unstored + size > a->config.unstored_max)
+	if (a->unstored + size > a->config.unstored_max || !arena_fits(a, size))
 		return NULL;
 	struct arena_segment *s = a->newest;
 	if (s == NULL || s->segment.mem.size - s->fill < size) {
@@ -188,7 +207,24 @@ static void arena_open_spare(struct arena *a)
 	s->extent_first = s->extent_end = a->extent_end;
 }
 
-void arena_commit(struct arena *a, uint32_t size, uint64_t seq, uint32_t body_position)
+static bool extent_continues(const struct extent *x, const struct arena_place *at)
+{
+	return x->session == at->session && x->seq == at->seq && x->body_position + x->length == at->body_position;
+}
+
+static void extent_add(struct arena *a, struct arena_segment *s, const struct arena_place *at, uint32_t size)
+{
+	if (a->extent_end - a->extent_first == a->extent_capacity)
+		extents_grow(a);
+	a->extents[a->extent_end & (a->extent_capacity - 1)] = (struct extent){
+		.segment = s, .session = at->session, .seq = at->seq, .body_position = at->body_position, .offset = s->fill,
+		.length = size,
+	};
+	s->extent_end = ++a->extent_end;
+	s->unpacked++;
+}
+
+void arena_commit(struct arena *a, uint32_t size, struct arena_place at, bool stored)
 {
 	struct arena_segment *s = a->reserved;
 	must(s != NULL && s->segment.mem.size - s->fill >= size);
@@ -197,21 +233,29 @@ void arena_commit(struct arena *a, uint32_t size, uint64_t seq, uint32_t body_po
 		arena_open_spare(a);
 	must(s == a->newest);
 	struct extent *last = a->extent_end > s->extent_first ? arena_extent(a, a->extent_end - 1) : NULL;
-	if (last != NULL && last->seq == seq) {
-		must(last->body_position + last->length == body_position);
+	if (last != NULL && extent_continues(last, &at)) {
 		last->length += size;
 	} else {
-		if (a->extent_end - a->extent_first == a->extent_capacity)
-			extents_grow(a);
-		a->extents[a->extent_end & (a->extent_capacity - 1)] = (struct extent){
-			.segment = s, .seq = seq, .body_position = body_position, .offset = s->fill, .length = size,
-		};
-		s->extent_end = ++a->extent_end;
-		s->busy++;
+		extent_add(a, s, &at, size);
+		s->busy += !stored;
 	}
 	s->fill += size;
-	a->unstored += size;
+	a->unpacked += size;
+	a->unstored += stored ? 0 : size;
 	metric_set(METRIC_ARENA_UNSTORED_BYTES, a->unstored);
+}
+
+void arena_packed(struct arena *a, uint32_t session, uint64_t seq_end)
+{
+	for (; a->extent_packed < a->extent_end; a->extent_packed++) {
+		struct extent *x = arena_extent(a, a->extent_packed);
+		if (x->session > session || (x->session == session && x->seq >= seq_end))
+			break;
+		must(x->segment->unpacked > 0 && a->unpacked >= x->length);
+		x->segment->unpacked--;
+		a->unpacked -= x->length;
+	}
+	a->config.on_room(a->config.arg);
 }
 
 void arena_stored(struct arena *a, uint64_t bytes)
@@ -233,14 +277,21 @@ void arena_finish(struct arena *a, uint64_t extent_first, uint64_t extent_end)
 
 /* ------------------------------------------------------------------ finding */
 
-/* The last extent at or before (seq, position). */
-static struct extent *extent_find(struct arena *a, uint64_t seq, uint32_t position)
+static bool is_at_or_before(const struct extent *x, const struct arena_place *at)
+{
+	if (x->session != at->session)
+		return x->session < at->session;
+	if (x->seq != at->seq)
+		return x->seq < at->seq;
+	return x->body_position <= at->body_position;
+}
+
+static struct extent *extent_find(struct arena *a, const struct arena_place *at)
 {
 	uint64_t low = a->extent_first, high = a->extent_end;
 	while (low < high) {
 		uint64_t middle = low + (high - low) / 2;
-		struct extent *x = arena_extent(a, middle);
-		if (x->seq < seq || (x->seq == seq && x->body_position <= position))
+		if (is_at_or_before(arena_extent(a, middle), at))
 			low = middle + 1;
 		else
 			high = middle;
@@ -248,12 +299,12 @@ static struct extent *extent_find(struct arena *a, uint64_t seq, uint32_t positi
 	return low > a->extent_first ? arena_extent(a, low - 1) : NULL;
 }
 
-bool arena_find(struct arena *a, uint64_t seq, uint32_t body_position, uint32_t length, struct piece *ret_piece)
+bool arena_find(struct arena *a, struct arena_place at, uint32_t length, struct piece *ret_piece)
 {
-	struct extent *x = extent_find(a, seq, body_position);
-	if (x == NULL || x->seq != seq || x->segment == NULL)
+	struct extent *x = extent_find(a, &at);
+	if (x == NULL || x->session != at.session || x->seq != at.seq || x->segment == NULL)
 		return false;
-	uint32_t within = body_position - x->body_position;
+	uint32_t within = at.body_position - x->body_position;
 	must(within < x->length && length <= x->length - within);
 	*ret_piece = (struct piece){
 		.segment = &x->segment->segment,

@@ -5,7 +5,7 @@
  * and leader epoch, which its CRC does not cover, are changed, and under LogAppendTime the maximum timestamp. The
  * records inside are not looked at: they may be compressed.
  */
-#include "storaged/engine/engine_impl.h"
+#include "storaged/engine/append.h"
 
 #include "common/record_batch.h"
 

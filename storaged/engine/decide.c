@@ -4,7 +4,7 @@
  * answer ends it. Asked of the submitted log, so that appends in flight are seen; `ticket` is that of the
  * frame an answer rests on, and the answer is given when that frame is confirmed.
  */
-#include "storaged/engine/engine_impl.h"
+#include "storaged/engine/append.h"
 
 #include "common/metrics.h"
 

@@ -2,10 +2,13 @@
  *
  * The engine's life: new, start (recovery, open object), serve, stop, free; and its logs.
  */
-#include "storaged/engine/engine_impl.h"
+#include "storaged/engine/append.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+#include "storaged/engine/load.h"
+#include "storaged/engine/pack.h"
 
 #define SEGMENT_SIZE_DEFAULT (8u << 20)
 #define SEGMENTS_MIN 16u
@@ -14,6 +17,8 @@
 #define PAGE_CACHE_SEGMENT_ID 1u
 #define INFLIGHT_MAX WAL_REACH
 #define ROOM_RETRY_MS 100u
+#define INDEX_CACHE_DEFAULT (64u << 20)
+#define PACK_INTERVAL_DEFAULT_MS 600000u
 
 void log_unref(struct log *log)
 {
@@ -43,6 +48,7 @@ static void on_wal_stored(void *arg, uint64_t ticket_end)
 {
 	struct engine *e = arg;
 	append_confirm(e, ticket_end);
+	packer_consider(e->packer);
 	if (e->stopping)
 		env_defer(e->env, &e->stop_task);
 }
@@ -76,10 +82,25 @@ static void on_arena_segment_gone(void *arg, struct segment *segment)
 	e->events.on_segment_gone(e->arg, segment);
 }
 
+/* Segments leave oldest first, so what a log has before such a frame left, too, or is not worth keeping. */
+static void on_frames_gone(void *arg, struct slice frames)
+{
+	struct engine *e = arg;
+	struct frame_iter it = { .body = frames };
+	struct frame f;
+	while (frame_next(&it, &f) == 1) {
+		struct log *log = log_table_find(&e->logs, f.log_id);
+		if (log != NULL && log->epoch == f.epoch)
+			log_index_drop(log, f.base_offset + f.record_count);
+	}
+}
+
 static void on_room_task(void *arg)
 {
 	struct engine *e = arg;
 	append_room(e);
+	if (e->room_first != NULL)
+		packer_consider(e->packer);
 	if (e->room_first != NULL && e->room_timer.at_ms == 0)
 		env_timer_start(e->env, &e->room_timer, env_now_ms(e->env) + ROOM_RETRY_MS);
 }
@@ -112,6 +133,7 @@ static void on_wal_open(void *arg)
 	struct engine *e = arg;
 	const struct engine_recovery_stats *stats = recovery_stats(e->recovery);
 	e->serving = true;
+	packer_consider(e->packer);
 	e->events.on_wal_position(e->arg, e->wal.session, wal_seq(&e->wal));
 	e->on_started(e->started_arg, stats);
 }
@@ -122,12 +144,21 @@ static void on_requests_old(void *arg)
 	request_table_done(&e->requests);
 }
 
+/* Whose frames are all gone and trimmed begins where the metadata says. */
+static void log_settle(struct log *log)
+{
+	if (log->submitted.next >= log->start)
+		return;
+	log->submitted.next = log->packed.next = log->confirm = log->start;
+}
+
 static void on_recovered(struct engine *e)
 {
+	log_table_each(&e->logs, log_settle);
 	request_table_ready(&e->requests, stamp_now_ms(&e->stamp, e->env));
 	e->requests.timer = (struct env_timer){ .on_fire = on_requests_old, .arg = e };
 	env_timer_start(e->env, &e->requests.timer, env_now_ms(e->env) + REQUEST_KEEP_MS);
-	wal_open(&e->wal, e->sessions[e->n_sessions - 1]);
+	wal_open(&e->wal, e->sessions[e->n_sessions - 1].session, e->n_sessions - 1);
 }
 
 void engine_start(struct engine *e, struct engine_session *ended, size_t n_ended, uint64_t session,
@@ -143,9 +174,11 @@ void engine_start(struct engine *e, struct engine_session *ended, size_t n_ended
 	e->sessions = must_calloc(n_ended + 1, sizeof(*e->sessions));
 	for (size_t i = 0; i < n_ended; i++) {
 		must(i == 0 || ended[i].session > ended[i - 1].session);
-		e->sessions[i] = ended[i].session;
+		e->sessions[i] = (struct wal_session){
+			.session = ended[i].session, .watermark = ended[i].watermark, .end = ended[i].watermark,
+		};
 	}
-	e->sessions[n_ended] = session;
+	e->sessions[n_ended].session = session;
 	e->n_sessions = (uint32_t)n_ended + 1;
 	if (n_ended > 0)
 		request_table_begin(&e->requests, ended[0].session, ended[0].watermark, ended[n_ended - 1].session);
@@ -168,7 +201,9 @@ const char *engine_fault(const struct engine *e)
 {
 	if (!e->serving && e->recovery != NULL && recovery_fault(e->recovery) != NULL)
 		return recovery_fault(e->recovery);
-	return wal_fault(&e->wal);
+	if (!e->serving && load_fault(e->load) != NULL)
+		return load_fault(e->load);
+	return wal_fault(&e->wal) != NULL ? wal_fault(&e->wal) : packer_fault(e->packer);
 }
 
 void engine_wal_position(const struct engine *e, uint64_t *ret_session, uint64_t *ret_seq)
@@ -192,7 +227,8 @@ static void engine_init_parts(struct engine *e)
 	struct arena_config arena = {
 		.bytes_max = c->wal_cache_size, .unstored_max = c->max_unflushed_bytes, .segment_size = c->segment_size,
 		.first_segment_id = PAGE_CACHE_SEGMENT_ID + 1, .on_room = on_arena_room, .on_reclaim = on_arena_reclaim,
-		.on_segment_gone = on_arena_segment_gone, .arg = e,
+		.on_segment_gone = on_arena_segment_gone, .on_frames_gone = on_frames_gone, .arg = e,
+		.unpacked_max = c->wal_cache_size / 4 * 3,
 	};
 	struct wal_config wal = {
 		.node = c->node, .batch_interval_ms = c->batch_interval_ms, .max_bytes = c->max_bytes_in_batch,
@@ -224,18 +260,31 @@ static int engine_config_complete(struct engine_config *c)
 		c->max_bytes_in_batch = MAX_BYTES_IN_BATCH_DEFAULT;
 	if (c->max_inflight == 0)
 		c->max_inflight = 1;
+	if (c->index_cache_size == 0)
+		c->index_cache_size = INDEX_CACHE_DEFAULT;
+	if (c->pack_bytes == 0 || c->pack_bytes > bound)
+		c->pack_bytes = c->wal_cache_size / 5 * 2;
+	if (c->pack_interval_ms == 0)
+		c->pack_interval_ms = PACK_INTERVAL_DEFAULT_MS;
 	bool is_bad = c->wal_cache_size / c->segment_size < SEGMENTS_MIN || c->max_inflight > INFLIGHT_MAX ||
 		      c->max_bytes_in_batch > INT32_MAX ||
 		      c->max_unflushed_bytes < (uint64_t)c->max_message_size + FRAME_HEADER + META_MAX;
 	return is_bad ? -EINVAL : 0;
 }
 
-int engine_new(struct env *env, struct objstore *wal, const struct engine_config *config,
+static bool may_look(void *arg)
+{
+	struct engine *e = arg;
+	return wal_may_look(&e->wal);
+}
+
+int engine_new(struct env *env, struct objstore *wal, struct objstore *data, const struct engine_config *config,
 	       const struct engine_events *events, void *arg, struct engine **ret_engine)
 {
 	struct engine *e = must_calloc(1, sizeof(*e));
 	e->env = env;
 	e->store = wal;
+	e->data = data;
 	e->config = *config;
 	e->events = *events;
 	e->arg = arg;
@@ -247,6 +296,8 @@ int engine_new(struct env *env, struct objstore *wal, const struct engine_config
 		return rc;
 	}
 	engine_init_parts(e);
+	e->index = index_cache_new(env, data, e->config.index_cache_size, may_look, e);
+	e->packer = packer_new(e);
 	*ret_engine = e;
 	return 0;
 }
@@ -256,8 +307,12 @@ void engine_free(struct engine *e)
 	if (e == NULL)
 		return;
 	append_forget_all(e);
+	lookup_forget_all(e);
 	read_forget_all(e);
 	recovery_free(e->recovery);
+	load_free(e->load);
+	packer_free(e->packer);
+	index_cache_free(e->index);
 	env_timer_stop(e->env, &e->requests.timer);
 	env_timer_stop(e->env, &e->room_timer);
 	request_table_done(&e->requests);
@@ -274,7 +329,8 @@ void engine_free(struct engine *e)
 struct log *engine_log_add(struct engine *e, uint64_t log_id_, uint32_t epoch, uint64_t start, bool closed)
 {
 	struct log *log = log_new(log_id_, epoch, start, closed);
-	log->confirm = log->submitted.next = start;
+	if (e->serving) /* a new one; else its frames are yet to be read back */
+		log->confirm = log->submitted.next = log->packed.next = start;
 	log_table_add(&e->logs, log);
 	return log;
 }

@@ -10,6 +10,7 @@
 #ifndef STORAGED_ENGINE_ENGINE_H
 #define STORAGED_ENGINE_ENGINE_H
 
+#include "storaged/data/catalogue.h"
 #include "storaged/engine/engine_append.h"
 #include "storaged/engine/engine_read.h"
 #include "storaged/objstore/objstore.h"
@@ -21,6 +22,9 @@ struct engine_config {
 	uint64_t wal_cache_size;        /* bytes of arena segments in all */
 	uint32_t segment_size;          /* 8 MiB; a larger frame gets a segment of its own */
 	uint64_t block_cache_size;      /* bytes of the page cache */
+	uint64_t index_cache_size;      /* bytes of tops and pages of data objects; 0: 64 MiB */
+	uint64_t pack_bytes;            /* unpacked WAL that is a reason to pack; 0: 2/5 of wal_cache_size */
+	uint64_t pack_interval_ms;      /* its age that is one; 0: 600,000 */
 	uint32_t max_message_size;      /* stored batch */
 	uint64_t batch_interval_ms;     /* PUT tokens: one each so often; 0: no limit */
 	uint64_t max_bytes_in_batch;    /* seals a WAL object without a token; 0: 8 MiB */
@@ -29,6 +33,15 @@ struct engine_config {
 	bool allow_unfenced_store;
 };
 
+/* A pack: the WAL objects [from, to) of a session stand in these objects. Valid in the call. */
+struct engine_commit {
+	uint64_t session, from, to;
+	const struct object_row *add;
+	size_t n_add;
+};
+/* What became of a proposal, when that is known; why: of a refusal. */
+typedef void engine_proposed_cb(void *arg, bool applied, const char *why);
+
 struct engine_events {
 	/* The process must leave: fenced by a seal, a foreign put id, a store that ignores If-None-Match, a WAL PUT
 	 * unanswered for a day. text says what to do. */
@@ -36,9 +49,15 @@ struct engine_events {
 	void (*on_reclaim)(void *arg, struct segment *segment);
 	void (*on_segment_gone)(void *arg, struct segment *segment);
 	void (*on_wal_position)(void *arg, uint64_t session, uint64_t seq);
+	/* The catalogue as the metadata has it now. */
+	const struct catalogue *(*catalogue)(void *arg);
+	/* Propose to the metadata; done once and later, or never when this session ends before the outcome is known. */
+	void (*commit)(void *arg, const struct engine_commit *commit, engine_proposed_cb *done, void *done_arg);
+	void (*recovered)(void *arg, uint64_t session, uint64_t cut, engine_proposed_cb *done, void *done_arg);
 };
 
-int engine_new(struct env *env, struct objstore *wal, const struct engine_config *config,
+/* wal: where WAL objects go; data: data objects. They may be the same. Borrowed. */
+int engine_new(struct env *env, struct objstore *wal, struct objstore *data, const struct engine_config *config,
 	       const struct engine_events *events, void *arg, struct engine **ret_engine);
 /*
  * No callback runs any more, and none of the appends, reads and waits outstanding. What the store still has of the

@@ -11,6 +11,7 @@
 
 #include "storaged/engine/arena.h"
 #include "storaged/engine/engine.h"
+#include "storaged/engine/index_cache.h"
 #include "storaged/engine/log.h"
 #include "storaged/engine/page_cache.h"
 #include "storaged/engine/request.h"
@@ -32,12 +33,16 @@ struct pending {
 };
 
 struct recovery;
+struct load;
+struct packer;
 struct fetch;
+struct lookup;
 struct read_op;
 
 struct engine {
 	struct env *env;
-	struct objstore *store;
+	struct objstore *store;         /* of the WAL */
+	struct objstore *data;
 	struct engine_config config;
 	struct engine_events events;
 	void *arg;
@@ -47,8 +52,11 @@ struct engine {
 	struct log_table logs;
 	struct page_cache *cache;
 	struct request_table requests;
-	uint64_t *sessions;             /* by frame_ref.session */
+	struct wal_session *sessions;   /* by frame_ref.session */
 	uint32_t n_sessions;            /* the last is the running one, once serving */
+	struct index_cache *index;
+	struct packer *packer;
+	struct load *load;
 	bool serving, stopping, dead;
 
 	struct pending *pending;        /* ring */
@@ -67,7 +75,9 @@ struct engine {
 	uint64_t fetch_bytes;           /* of all fetches */
 	struct env_task read_task;
 
+	struct lookup *lookups;
 	struct recovery *recovery;
+	bool recovery_wants_room;       /* a pack must come first */
 	void (*on_started)(void *arg, const struct engine_recovery_stats *stats);
 	void *started_arg;
 	void (*on_stopped)(void *arg);
@@ -75,39 +85,23 @@ struct engine {
 	struct env_task stop_task;
 };
 
-enum append_state { APPEND_NEW, APPEND_ROOM, APPEND_ARENA, APPEND_VERDICT, APPEND_DONE };
+/* WAL objects of a session: below the watermark they are packed, below `end` their frames are whole in the arena. */
+struct wal_session {
+	uint64_t session;
+	uint64_t watermark, end;
+	uint64_t cut;                   /* of an ended one, when it is known */
+	bool cut_known;
+};
+
+/* The catalogue as it is now. */
+static inline const struct catalogue *engine_catalogue(const struct engine *e)
+{
+	return e->events.catalogue(e->arg);
+}
 
 /* engine.c */
 void engine_fatal(struct engine *e, int code, const char *text);
 void log_unref(struct log *log);
-
-/* decide.c: what is to become of an append, on the submitted state. Changes nothing but outputs of `a`. */
-enum append_decision {
-	APPEND_TAKE,                    /* write it (check_only: it would be written) */
-	APPEND_ANSWER,                  /* done already: duplicate or was_closed is set */
-	APPEND_REFUSE,                  /* a->verdict says why */
-};
-/* ret_ticket: of the frame the answer rests on. */
-enum append_decision append_decide(struct engine_append *a, int64_t now_ms, uint64_t *ret_ticket);
-
-/* batch.c: judges and finishes the copy in the arena, which nobody else can change. */
-/* f: payload, base_offset, epoch and append_time are set. Writes offset and epoch into the batch, by a->as_is and
- * a->log_append_time also the times; sets f's record_count and max_timestamp and a's claim. false: a->verdict says
- * why not; the copy is worthless then. */
-bool batch_finish(struct engine_append *a, uint8_t *batch, struct frame *f);
-
-/* append.c */
-/* Frames below ticket_end are stored: publishes them, wakes and answers some now and the others in later turns. */
-void append_confirm(struct engine *e, uint64_t ticket_end);
-void append_answer(struct engine *e);
-void append_answer_early(struct engine *e, uint64_t first, uint64_t end, bool stored);
-void append_room(struct engine *e);
-/* Answers those that wait for room; with a log: its own only. */
-void append_fail_room(struct engine *e, const struct log *log, enum pico_error_kind kind, const char *text);
-/* The session is over: everybody gets the answer that is still true. */
-void append_fail_all(struct engine *e);
-/* Stops the timers of all appends. */
-void append_forget_all(struct engine *e);
 
 /* wait.c */
 void wait_wake(struct log *log);
@@ -118,6 +112,9 @@ void read_init(struct engine *e);
 void read_log_removed(struct engine *e, struct log *log);
 void read_forget_all(struct engine *e);
 
+/* lookup.c */
+void lookup_forget_all(struct engine *e);
+
 /* recovery.c */
 /* Cuts, then frames; on_read once, never from inside. The array stays the caller's. */
 struct recovery *recovery_start(struct engine *e, struct engine_session *ended, size_t n_ended,
@@ -126,5 +123,7 @@ void recovery_free(struct recovery *r);
 const struct engine_recovery_stats *recovery_stats(const struct recovery *r);
 /* NULL, or what keeps the store from answering. */
 const char *recovery_fault(const struct recovery *r);
+/* A pack made room. */
+void recovery_room(struct recovery *r);
 
 #endif

@@ -48,15 +48,33 @@ struct log_time {
 	uint64_t base;
 	int64_t max_timestamp_ms;
 };
-/* The first batch, in the order of offsets, whose maximum timestamp is at or after that time; false: none. */
-bool log_find_time(const struct log *log, int64_t timestamp_ms, struct log_time *ret);
-/* The first batch with the largest maximum timestamp; false: there is no batch. */
-bool log_find_latest(const struct log *log, struct log_time *ret);
+enum engine_lookup_what {
+	LOOKUP_AT_OR_AFTER,             /* the first batch, by offset, whose maximum timestamp is at or after that time */
+	LOOKUP_LATEST,                  /* the first batch with the largest maximum timestamp */
+};
+struct engine_lookup {
+	/* in */
+	struct log *log;
+	enum engine_lookup_what what;
+	int64_t timestamp_ms;
+	void (*on_done)(struct engine_lookup *l, const struct pico_error *error);
+	/* out */
+	bool found;
+	struct log_time at;
+	/* private */
+	struct engine *engine;
+	void *impl;
+};
+
+/* Looks through what is packed, too. May call back before it returns. */
+void engine_lookup(struct engine *e, struct engine_lookup *l);
+void engine_lookup_cancel(struct engine_lookup *l);     /* on_done will not run; fine when it did */
 
 /*
  * Bytes of the whole batches from the one that holds `from` up to confirm, counted until they exceed max_bytes; that
- * many batches as fit in, or the first one if none does. start <= from <= confirm. ret_first: the size of the first.
+ * many batches as fit in, or the first one if none does. Where they are not in memory it is said that there are
+ * max_bytes (at least 1). start <= from <= confirm.
  */
-uint64_t log_bytes_from(const struct log *log, uint64_t from, uint64_t max_bytes, uint32_t *ret_first);
+uint64_t log_bytes_from(const struct log *log, uint64_t from, uint64_t max_bytes);
 
 #endif

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fetches: consecutive batches of one log, in one or several WAL objects, read back into one block of
- * the page cache. Batches of one object whose ranges lie near are one GET. Every batch is checked again;
- * one that stays wrong fails the reads that touch it, with the object's name, and nothing else.
+ * Fetches: neighbouring blocks of one log, read from a data object into one block of the page cache.
+ *
+ *   locating: newest to oldest object of the log's node whose range and top hold it, one index page each
+ *   reading:  one GET; every block and batch is checked; one that stays wrong fails the reads that touch it, with the
+ *             object's name, and nothing else
+ *   needs room: complete, but all pages of the cache are pinned
  */
 #include "storaged/engine/read.h"
 
@@ -14,59 +17,42 @@
 #include "common/record_batch.h"
 
 #define FETCH_MIN (256u << 10)
-#define FETCH_MAX (8u << 20)            /* of one GET, and of a fetch beyond one batch */
-#define GAP_MAX (256u << 10)
-#define RANGES_MAX 64u
-#define FRAMES_MAX 65536u
+#define FETCH_MAX (8u << 20)            /* of one GET, beyond one block */
+#define BLOCKS_MAX 64u
 #define FETCHES_BYTES_MAX (64u << 20)   /* of all fetches, beyond one */
 #define FAULTS_MAX 5u
+#define WALKS_MAX 3u                    /* a commit may move what is looked for behind a walk's back */
 #define BACKOFF_MIN_MS 20u
 #define BACKOFF_MAX_MS 2000u
-
-/* One GET. */
-struct fetch_range {
-	struct fetch *fetch;
-	uint64_t session, seq;
-	uint64_t position, length;      /* in the object */
-	uint32_t first, n;              /* frames */
-	uint32_t backoff_ms, n_faults;
-	struct env_timer timer;
-	bool busy;                      /* the store has it */
-};
-
-struct fetch_frame {
-	uint64_t base, end;
-	uint32_t position, length;      /* in the object */
-	uint64_t at;                    /* in data */
-};
 
 struct fetch {
 	struct fetch *next;
 	struct engine *engine;
 	struct log *log;                /* one ref */
-	uint64_t base, end;             /* offsets */
-	struct fetch_frame *frames;
-	uint32_t n_frames;
-	struct fetch_range ranges[RANGES_MAX];
-	uint32_t n_ranges, n_left;      /* left: not read yet */
-	uint8_t *data;                  /* the payloads, one behind the other */
-	uint64_t bytes;
-	bool needs_room;                /* complete, but the page cache had none */
-	uint64_t round;                 /* in which that was tried last */
-	bool failed;
+	uint64_t base, end;             /* offsets; while locating the one asked for */
+	uint64_t bytes;                 /* wanted; reading: of the GET */
+	struct index_wait wait;         /* locating */
+	struct catalogue_cursor cursor;
+	bool looking, interrupted;      /* at the object `id`; since the walk began, others ran */
+	unsigned n_walks;
+	struct object_id id;            /* being looked at, then read */
+	struct data_index_entry blocks[BLOCKS_MAX];
+	uint32_t n_blocks;
+	uint8_t *data;                  /* what was read */
+	struct page_cache_batch *batches;       /* in data */
+	uint32_t n_batches, batches_capacity;
+	bool busy;                      /* the store has the GET */
+	bool needs_room;
+	uint64_t round;                 /* in which room was tried last */
+	bool failed;                    /* nobody joins it any more */
+	uint32_t backoff_ms, n_faults;
+	struct env_timer timer;
 };
 
-static void range_get(struct fetch_range *g);
+static void fetch_locate(struct fetch *f);
+static void fetch_get(struct fetch *f);
 
 /* --------------------------------------------------------------------- ends */
-
-static bool fetch_is_free(const struct fetch *f)
-{
-	for (uint32_t i = 0; i < f->n_ranges; i++)
-		if (f->ranges[i].busy)
-			return false;
-	return true;
-}
 
 static void fetch_free(struct fetch *f)
 {
@@ -78,51 +64,45 @@ static void fetch_free(struct fetch *f)
 	e->fetch_bytes -= f->bytes;
 	if (e->reads != NULL)
 		env_defer(e->env, &e->read_task);
-	for (uint32_t i = 0; i < f->n_ranges; i++)
-		env_timer_stop(f->engine->env, &f->ranges[i].timer);
+	env_timer_stop(e->env, &f->timer);
+	index_wait_stop(&f->wait);
 	log_unref(f->log);
-	free(f->frames);
+	free(f->batches);
 	free(f->data);
 	free(f);
 }
 
-/* Readers hear of it; the memory goes when the store has nothing of it any more. */
-static void fetch_fail(struct fetch *f, const char *text)
+/* Its readers hear of it, or look again where it is said that they should (error NULL). */
+static void fetch_end(struct fetch *f, const struct pico_error *error)
 {
-	struct pico_error error;
-	pico_error_set(&error, PICO_UNAVAILABLE, "%s", text);
 	f->failed = true;
-	read_fetch_done(f->engine, f, &error);
+	read_fetch_done(f->engine, f, error);
+	if (!f->busy)
+		fetch_free(f);
 }
 
-static void fetch_complete(struct fetch *f)
+static void fetch_fail(struct fetch *f, const char *what, const char *fault)
+{
+	struct pico_error error;
+	pico_error_set(&error, PICO_UNAVAILABLE, "%.120s: %.150s", what, fault);
+	fetch_end(f, &error);
+}
+
+/* Puts what was read into the page cache. */
+static void fetch_insert(struct fetch *f)
 {
 	struct engine *e = f->engine;
-	struct page_cache_batch *batches = must_calloc(f->n_frames, sizeof(*batches));
-	for (uint32_t i = 0; i < f->n_frames; i++) {
-		batches[i].base_offset = f->frames[i].base;
-		batches[i].payload = slice_of(f->data + f->frames[i].at, f->frames[i].length);
-	}
 	struct block *block;
-	int rc = f->log->removed ? 0 : page_cache_insert(e->cache, f->log->id, f->end, batches, f->n_frames, &block);
-	free(batches);
+	int rc = f->log->removed ? 0
+				 : page_cache_insert(e->cache, f->log->id, f->end, f->batches, f->n_batches, &block);
 	f->needs_room = rc == -ENOBUFS;
 	if (f->needs_room)
 		return;
 	metric_set(METRIC_CACHE_BYTES, page_cache_bytes_used(e->cache));
-	f->failed = true; /* nobody joins it any more */
 	if (rc < 0)
-		fetch_fail(f, "a record is larger than --block-cache-size allows");
+		fetch_fail(f, "a record", "it is larger than --block-cache-size allows");
 	else
-		read_fetch_done(e, f, NULL);
-}
-
-static void fetch_settle(struct fetch *f)
-{
-	if (!f->failed && f->n_left == 0)
-		fetch_complete(f);
-	if (f->failed && fetch_is_free(f))
-		fetch_free(f);
+		fetch_end(f, NULL);
 }
 
 /* Each once a round; callbacks may begin and end others. */
@@ -133,143 +113,230 @@ void fetch_room(struct engine *e)
 		for (f = e->fetches; f != NULL; f = f->next)
 			if (f->needs_room && f->round != e->read_round)
 				break;
-		if (f != NULL) {
-			f->round = e->read_round;
-			f->failed = !read_is_waiting_for(e, f);
-			fetch_settle(f);
-		}
-	} while (f != NULL);
+		if (f == NULL)
+			return;
+		f->round = e->read_round;
+		if (read_is_waiting_for(e, f))
+			fetch_insert(f);
+		else
+			fetch_free(f);
+	} while (true);
 }
 
-/* ------------------------------------------------------------------ one GET */
-
-static const char *frame_check(const struct fetch_frame *f, struct slice bytes)
-{
-	struct record_batch b;
-	if (record_batch_read(bytes, &b) != 0 || !record_batch_crc_is_good(&b))
-		return "a batch in it is damaged";
-	if (b.base_offset != f->base || b.base_offset + b.last_offset_delta + 1 != f->end)
-		return "a batch in it is another one than it was";
-	return NULL;
-}
-
-static const char *range_take(struct fetch_range *g, struct slice data)
-{
-	struct fetch *f = g->fetch;
-	if (data.n != g->length)
-		return "it is shorter than it was";
-	for (uint32_t i = g->first; i < g->first + g->n; i++) {
-		struct fetch_frame *x = &f->frames[i];
-		struct slice bytes = slice_of(data.p + (x->position - g->position), x->length);
-		const char *fault = frame_check(x, bytes);
-		if (fault != NULL)
-			return fault;
-		memcpy(f->data + x->at, bytes.p, bytes.n);
-	}
-	return NULL;
-}
+/* ------------------------------------------------------------------- reading */
 
 static void on_get_again(void *arg)
 {
-	struct fetch_range *g = arg;
-	struct fetch *f = g->fetch;
-	if (read_is_waiting_for(f->engine, f)) {
-		range_get(g);
-		return;
-	}
-	f->failed = true;
-	fetch_settle(f);
+	struct fetch *f = arg;
+	if (read_is_waiting_for(f->engine, f))
+		fetch_get(f);
+	else
+		fetch_free(f);
 }
 
-static void range_wait(struct fetch_range *g)
+static void fetch_wait(struct fetch *f)
 {
-	struct env *env = g->fetch->engine->env;
-	uint32_t bound = g->backoff_ms == 0 ? BACKOFF_MIN_MS : g->backoff_ms, random;
+	struct env *env = f->engine->env;
+	uint32_t bound = f->backoff_ms == 0 ? BACKOFF_MIN_MS : f->backoff_ms, random;
 	env_random(env, &random, sizeof(random));
-	g->backoff_ms = bound * 2 < BACKOFF_MAX_MS ? bound * 2 : BACKOFF_MAX_MS;
-	g->timer = (struct env_timer){ .on_fire = on_get_again, .arg = g };
-	env_timer_start(env, &g->timer, env_now_ms(env) + bound / 2 + random % (bound / 2 + 1));
+	f->backoff_ms = bound * 2 < BACKOFF_MAX_MS ? bound * 2 : BACKOFF_MAX_MS;
+	f->timer = (struct env_timer){ .on_fire = on_get_again, .arg = f };
+	env_timer_start(env, &f->timer, env_now_ms(env) + bound / 2 + random % (bound / 2 + 1));
 }
 
-static void range_damaged(struct fetch_range *g, const char *what, const char *fault)
+static void batch_add(struct fetch *f, const struct frame *frame)
 {
-	char text[180];
-	snprintf(text, sizeof(text), "%s: %s", what != NULL ? what : "an object", fault);
-	fetch_fail(g->fetch, text);
+	if (f->n_batches == f->batches_capacity) {
+		f->batches_capacity = f->batches_capacity == 0 ? 16 : f->batches_capacity * 2;
+		f->batches = must_realloc(f->batches, f->batches_capacity * sizeof(*f->batches));
+	}
+	f->batches[f->n_batches++] = (struct page_cache_batch){
+		.base_offset = frame->base_offset, .payload = frame->payload,
+	};
+}
+
+/* One block's batches. NULL, or what is wrong with it. */
+static const char *block_take(struct fetch *f, struct slice bytes, const struct data_index_entry *entry)
+{
+	const char *fault = data_block_check(bytes, entry);
+	struct frame_iter it = { .body = bytes };
+	struct frame frame;
+	while (fault == NULL && frame_next(&it, &frame) == 1) {
+		struct record_batch b;
+		if (record_batch_read(frame.payload, &b) != 0 || !record_batch_crc_is_good(&b))
+			fault = "a batch in it is damaged";
+		else
+			batch_add(f, &frame);
+	}
+	return fault;
+}
+
+static const char *fetch_take(struct fetch *f, struct slice data)
+{
+	const char *fault = data.n == f->bytes ? NULL : "it is shorter than it was";
+	free(f->data);
+	f->data = must_memdup(data.p, data.n);
+	f->n_batches = 0;
+	for (uint32_t i = 0; i < f->n_blocks && fault == NULL; i++) {
+		const struct data_index_entry *b = &f->blocks[i];
+		fault = block_take(f, slice_of(f->data + (b->position - f->blocks[0].position), b->length), b);
+	}
+	return fault;
+}
+
+/* The object is gone: by a commit that happened meanwhile, or by damage. */
+static void fetch_missing(struct fetch *f, const char *what)
+{
+	const struct object_row *row = catalogue_find(engine_catalogue(f->engine), f->id);
+	if (row != NULL && !row->marked)
+		fetch_fail(f, what, "it is missing or cut off");
+	else
+		fetch_end(f, NULL);
 }
 
 static void on_got(void *arg, struct obj_result result, struct slice data, uint64_t size)
 {
-	struct fetch_range *g = arg;
-	struct fetch *f = g->fetch;
-	g->busy = false;
+	struct fetch *f = arg;
+	f->busy = false;
 	if (!wal_may_look(&f->engine->wal))
 		return;
 	if (f->failed) {
-		fetch_settle(f);
+		fetch_free(f);
+	} else if (result.outcome == OUTCOME_OK) {
+		metric_add(METRIC_STORE_GET_BYTES, (int64_t)data.n);
+		const char *fault = fetch_take(f, data);
+		if (fault == NULL)
+			fetch_insert(f);
+		else if (++f->n_faults < FAULTS_MAX)
+			fetch_wait(f);
+		else
+			fetch_fail(f, result.what != NULL ? result.what : "an object", fault);
+	} else if (result.outcome == OUTCOME_NOT_APPLIED && (result.err == -ENOENT || result.err == -ERANGE)) {
+		fetch_missing(f, result.what != NULL ? result.what : "an object");
+	} else {
+		fetch_wait(f);
+	}
+}
+
+static void fetch_get(struct fetch *f)
+{
+	struct engine *e = f->engine;
+	char key[DATA_KEY_MAX];
+	data_key(key, f->id);
+	f->busy = true;
+	metric_add(METRIC_STORE_GETS, 1);
+	objstore_get(e->data, key, f->blocks[0].position, f->bytes, on_got, f);
+}
+
+/* ------------------------------------------------------------------ locating */
+
+/* The block of that entry and its neighbours in the object, as far as the page names them. */
+static void fetch_plan(struct fetch *f, struct slice page, struct data_index_entry *entry)
+{
+	uint64_t target = f->bytes, length = 0;
+	do {
+		f->blocks[f->n_blocks++] = *entry;
+		length += entry->length;
+	} while (f->n_blocks < BLOCKS_MAX && data_index_page_find(page, f->log->id, f->blocks[f->n_blocks - 1].end, entry) &&
+		 entry->base == f->blocks[f->n_blocks - 1].end && entry->base < f->log->confirm &&
+		 entry->position == f->blocks[0].position + length && length + entry->length <= target);
+	f->base = f->blocks[0].base;
+	f->end = f->blocks[f->n_blocks - 1].end;
+	f->engine->fetch_bytes += length - f->bytes;
+	f->bytes = length;
+}
+
+enum look { LOOK_FOUND, LOOK_NOT_HERE, LOOK_WAIT };
+
+static enum look object_look(struct fetch *f, const struct object_row *row)
+{
+	struct engine *e = f->engine;
+	uint64_t offset = f->base;
+	if (row->level == DATA_LEVEL_SINGLE && (offset < row->first_offset || offset >= row->end_offset))
+		return LOOK_NOT_HERE;
+	f->id = row->id;
+	const struct data_top *top = index_cache_top(e->index, row->id, &f->wait);
+	if (top == NULL)
+		return LOOK_WAIT;
+	const struct data_page *p = data_top_has(top, f->log->id) ? data_top_index_page(top, f->log->id, offset) : NULL;
+	if (p == NULL)
+		return LOOK_NOT_HERE;
+	struct slice page = index_cache_index_page(e->index, row->id, p, &f->wait);
+	if (page.n == 0)
+		return LOOK_WAIT;
+	struct data_index_entry entry;
+	if (!data_index_page_find(page, f->log->id, offset, &entry) || offset < entry.base || offset >= entry.end)
+		return LOOK_NOT_HERE;
+	fetch_plan(f, page, &entry);
+	return LOOK_FOUND;
+}
+
+static const struct fetch *fetch_other(const struct fetch *f)
+{
+	const struct fetch *x = f->engine->fetches;
+	while (x != NULL && (x == f || x->failed || x->n_blocks == 0 || x->log != f->log || f->base < x->base ||
+			     f->base >= x->end))
+		x = x->next;
+	return x;
+}
+
+/* The object being looked at, else the next one; NULL: the walk is over. */
+static const struct object_row *fetch_row(struct fetch *f)
+{
+	const struct engine *e = f->engine;
+	const struct catalogue *c = engine_catalogue(e);
+	const struct object_row *row = f->looking ? catalogue_find(c, f->id) : NULL;
+	f->looking = false;
+	return row != NULL && !row->marked ? row : catalogue_of_log(c, e->config.node, f->log->id, &f->cursor);
+}
+
+static void fetch_locate(struct fetch *f)
+{
+	struct engine *e = f->engine;
+	const struct object_row *row;
+	while ((row = fetch_row(f)) != NULL) {
+		switch (object_look(f, row)) {
+		case LOOK_NOT_HERE:
+			continue;
+		case LOOK_WAIT:
+			f->looking = f->interrupted = true;
+			return;
+		case LOOK_FOUND:
+			if (fetch_other(f) != NULL)
+				fetch_end(f, NULL); /* its readers join that one */
+			else
+				fetch_get(f);
+			return;
+		}
+	}
+	if (f->interrupted && ++f->n_walks < WALKS_MAX) {
+		f->cursor = (struct catalogue_cursor){ 0 };
+		f->interrupted = false;
+		fetch_locate(f);
 		return;
 	}
-	if (result.outcome == OUTCOME_OK) {
-		metric_add(METRIC_STORE_GET_BYTES, (int64_t)data.n);
-		const char *fault = range_take(g, data);
-		if (fault == NULL)
-			f->n_left--;
-		else if (++g->n_faults < FAULTS_MAX)
-			range_wait(g);
-		else
-			range_damaged(g, result.what, fault);
-	} else if (result.outcome == OUTCOME_NOT_APPLIED && (result.err == -ENOENT || result.err == -ERANGE)) {
-		range_damaged(g, result.what, "it is missing or cut off");
-	} else {
-		range_wait(g);
-	}
-	fetch_settle(f);
+	char text[100];
+	snprintf(text, sizeof(text), "no object holds offset %llu of log %llu", (unsigned long long)f->base,
+		 (unsigned long long)f->log->id);
+	fetch_fail(f, e->data->url, text);
 }
 
-static void range_get(struct fetch_range *g)
+static void on_index(struct index_wait *w, const char *fault, bool missing)
 {
-	struct engine *e = g->fetch->engine;
-	char key[WAL_KEY_MAX];
-	wal_key(key, e->config.node, e->sessions[g->session], g->seq);
-	g->busy = true;
-	metric_add(METRIC_STORE_GETS, 1);
-	objstore_get(e->store, key, g->position, g->length, on_got, g);
+	struct fetch *f = (struct fetch *)((char *)w - offsetof(struct fetch, wait));
+	char key[DATA_KEY_MAX];
+	data_key(key, f->id);
+	if (fault == NULL && !read_is_waiting_for(f->engine, f))
+		fetch_free(f);
+	else if (fault == NULL)
+		fetch_locate(f);
+	else if (missing)
+		fetch_missing(f, key);
+	else
+		fetch_fail(f, key, fault);
 }
 
-/* ----------------------------------------------------------------- planning */
-
-/* Whether a frame is read with the range before it. */
-static bool range_extends(const struct fetch_range *g, const struct frame_ref *ref)
-{
-	if (g->session != ref->session || g->seq != ref->seq || ref->position < g->position + g->length)
-		return false;
-	return ref->position - (g->position + g->length) <= GAP_MAX &&
-	       ref->position + (uint64_t)ref->length - g->position <= FETCH_MAX;
-}
-
-/* Takes the frame into the plan. false: the plan is full. */
-static bool fetch_plan(struct fetch *f, const struct frame_ref *ref, uint64_t end)
-{
-	struct fetch_range *g = f->n_ranges > 0 ? &f->ranges[f->n_ranges - 1] : NULL;
-	if (g == NULL || !range_extends(g, ref)) {
-		if (f->n_ranges == RANGES_MAX)
-			return false;
-		g = &f->ranges[f->n_ranges++];
-		*g = (struct fetch_range){
-			.fetch = f, .session = ref->session, .seq = ref->seq, .position = ref->position, .first = f->n_frames,
-		};
-	}
-	g->length = ref->position + (uint64_t)ref->length - g->position;
-	g->n++;
-	if ((f->n_frames & (f->n_frames - 1)) == 0)
-		f->frames = must_realloc(f->frames, (f->n_frames == 0 ? 1 : f->n_frames * 2) * sizeof(*f->frames));
-	f->frames[f->n_frames++] = (struct fetch_frame){
-		.base = ref->base, .end = end, .position = ref->position, .length = ref->length, .at = f->bytes,
-	};
-	f->bytes += ref->length;
-	f->end = end;
-	return true;
-}
+/* -------------------------------------------------------------------- begin */
 
 struct fetch *fetch_find(struct engine *e, const struct log *log, uint64_t offset)
 {
@@ -279,36 +346,39 @@ struct fetch *fetch_find(struct engine *e, const struct log *log, uint64_t offse
 	return f;
 }
 
+static uint64_t fetch_target(const struct engine *e, uint64_t bytes)
+{
+	uint64_t target = bytes < FETCH_MIN ? FETCH_MIN : bytes > FETCH_MAX ? FETCH_MAX : bytes;
+	return target > e->config.block_cache_size / 4 ? e->config.block_cache_size / 4 : target;
+}
+
+/* What it finds at once, its reader learns in a later turn: the caller has not noted it yet. */
+static void on_begin(void *arg)
+{
+	struct fetch *f = arg;
+	if (read_is_waiting_for(f->engine, f))
+		fetch_locate(f);
+	else
+		fetch_free(f);
+}
+
 struct fetch *fetch_new(struct engine *e, struct log *log, uint64_t offset, uint64_t bytes)
 {
 	if (e->fetch_bytes > FETCHES_BYTES_MAX)
 		return NULL;
 	struct fetch *f = must_calloc(1, sizeof(*f));
-	struct piece piece;
-	uint64_t target = bytes < FETCH_MIN ? FETCH_MIN : bytes > FETCH_MAX ? FETCH_MAX : bytes;
-	if (target > e->config.block_cache_size / 4)
-		target = e->config.block_cache_size / 4;
 	f->engine = e;
 	f->log = log;
 	log->refs++;
-	uint32_t i = log_index_find(log, offset);
-	f->base = log->frames[i].base;
-	for (; i < log->n_frames && log->frames[i].base < log->confirm && f->n_frames < FRAMES_MAX; i++) {
-		const struct frame_ref *ref = &log->frames[i];
-		if (f->n_frames > 0 && (f->bytes + ref->length > target || read_find_arena(e, ref, &piece) ||
-					fetch_find(e, log, ref->base) != NULL ||
-					page_cache_find(e->cache, log->id, ref->base) != NULL))
-			break;
-		if (!fetch_plan(f, ref, log_frame_end(log, i)))
-			break;
-	}
-	f->data = must_calloc(1, f->bytes);
+	f->base = offset;
+	f->end = offset + 1;
+	f->bytes = fetch_target(e, bytes);
 	e->fetch_bytes += f->bytes;
-	f->n_left = f->n_ranges;
+	f->wait.on_ready = on_index;
 	f->next = e->fetches;
 	e->fetches = f;
-	for (uint32_t k = 0; k < f->n_ranges; k++)
-		range_get(&f->ranges[k]);
+	f->timer = (struct env_timer){ .on_fire = on_begin, .arg = f };
+	env_timer_start(e->env, &f->timer, env_now_ms(e->env));
 	return f;
 }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 storaged_libstoraged_a_SOURCES += \
-	storaged/engine/append.c \
+	storaged/engine/append.c storaged/engine/append.h \
 	storaged/engine/arena.c storaged/engine/arena.h \
 	storaged/engine/batch.c \
 	storaged/engine/decide.c \
@@ -10,8 +10,15 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/engine/engine_read.h \
 	storaged/engine/fetch.c \
 	storaged/engine/frame_facts.c storaged/engine/frame_facts.h \
+	storaged/engine/index_cache.c storaged/engine/index_cache.h \
 	storaged/engine/kafka_producer.c storaged/engine/kafka_producer.h \
+	storaged/engine/load.c storaged/engine/load.h \
 	storaged/engine/log.c storaged/engine/log.h \
+	storaged/engine/log_state.c storaged/engine/log_state.h \
+	storaged/engine/pack.c storaged/engine/pack.h \
+	storaged/engine/pack_build.c \
+	storaged/engine/pack_store.c storaged/engine/pack_store.h \
+	storaged/engine/lookup.c \
 	storaged/engine/page_cache.c storaged/engine/page_cache.h \
 	storaged/engine/producer.c storaged/engine/producer.h \
 	storaged/engine/read.c storaged/engine/read.h \
@@ -21,4 +28,5 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/engine/stamp.c storaged/engine/stamp.h \
 	storaged/engine/wait.c \
 	storaged/engine/wal.c storaged/engine/wal.h \
+	storaged/engine/wal_trash.c storaged/engine/wal_trash.h \
 	storaged/engine/wal_format.c storaged/engine/wal_format.h

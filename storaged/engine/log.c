@@ -5,6 +5,7 @@
 #include "storaged/engine/log.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/metrics.h"
 #include "common/must.h"
@@ -23,7 +24,8 @@ void log_free(struct log *log)
 {
 	must(log->refs == 0);
 	log_state_done(&log->submitted);
-	free(log->frames);
+	log_state_done(&log->packed);
+	free(log->frames_memory);
 	free(log);
 }
 
@@ -98,17 +100,48 @@ void log_state_apply(struct log_state *s, const struct frame_facts *f)
 
 /* -------------------------------------------------------------------- index */
 
+/* Room for one more: what was dropped is used again, else the array doubles. */
+static void index_room(struct log *log)
+{
+	size_t dropped = (size_t)(log->frames - log->frames_memory);
+	if (dropped + log->n_frames < log->frames_capacity)
+		return;
+	if (dropped >= log->frames_capacity / 2 && dropped > 0) {
+		memmove(log->frames_memory, log->frames, log->n_frames * sizeof(*log->frames));
+		log->frames = log->frames_memory;
+		return;
+	}
+	log->frames_capacity = log->frames_capacity == 0 ? 1 : log->frames_capacity * 2;
+	log->frames_memory = must_realloc(log->frames_memory, log->frames_capacity * sizeof(*log->frames));
+	log->frames = log->frames_memory + dropped;
+}
+
 void log_index_add(struct log *log, const struct frame_ref *ref)
 {
 	must(ref->base < log->submitted.next && (log->n_frames == 0 || log->frames[log->n_frames - 1].base < ref->base));
-	if (log->n_frames == log->frames_capacity) {
-		log->frames_capacity = log->frames_capacity == 0 ? 1 : log->frames_capacity * 2;
-		log->frames = must_realloc(log->frames, log->frames_capacity * sizeof(*log->frames));
-	}
+	index_room(log);
 	struct frame_ref *to = &log->frames[log->n_frames++];
 	*to = *ref;
 	if (log->n_frames > 1 && to[-1].latest_ms > to->latest_ms)
 		to->latest_ms = to[-1].latest_ms;
+}
+
+void log_index_drop(struct log *log, uint64_t end)
+{
+	while (log->n_frames > 0 && log_frame_end(log, 0) <= end) {
+		log->frames++;
+		log->n_frames--;
+	}
+	if (log->n_frames > 0)
+		return;
+	free(log->frames_memory);
+	log->frames = log->frames_memory = NULL;
+	log->frames_capacity = 0;
+}
+
+bool log_index_has(const struct log *log, uint64_t offset)
+{
+	return log->n_frames > 0 && offset >= log->frames[0].base && offset < log->submitted.next;
 }
 
 uint32_t log_index_find(const struct log *log, uint64_t offset)
@@ -235,4 +268,11 @@ void log_table_remove(struct log_table *t, struct log *log)
 			gap = i;
 		}
 	}
+}
+
+void log_table_each(const struct log_table *t, void (*each)(struct log *log))
+{
+	for (uint64_t i = 0; i < t->n_slots; i++)
+		if (t->slots[i] != NULL)
+			each(t->slots[i]);
 }

@@ -11,12 +11,13 @@
 #ifndef STORAGED_ENGINE_LOG_H
 #define STORAGED_ENGINE_LOG_H
 
+#include "storaged/engine/arena.h"
 #include "storaged/engine/engine.h"
 #include "storaged/engine/frame_facts.h"
 #include "storaged/engine/producer.h"
 
 /*
- * Where a batch stands: bytes [position, position + length) of object seq of a session. latest_ms is the maximum
+ * Where a batch stands: bytes [position, position + length) of WAL object seq of a session, which is in the arena. latest_ms is the maximum
  * of all maximum timestamps up to this batch's: it rises whatever the order of times, so both questions about
  * times are a binary search. 32 bytes.
  */
@@ -27,6 +28,13 @@ struct frame_ref {
 	uint64_t seq : 48;
 	uint32_t position, length;
 };
+
+static inline struct arena_place frame_ref_place(const struct frame_ref *ref)
+{
+	return (struct arena_place){
+		.session = (uint32_t)ref->session, .seq = ref->seq, .body_position = ref->position - WAL_HEADER,
+	};
+}
 
 /* What few logs have. */
 struct log_extra {
@@ -59,12 +67,16 @@ struct log {
 	uint64_t id;
 	uint32_t epoch, refs;
 	uint64_t start, confirm;
-	struct log_state submitted;
+	struct log_state submitted;     /* by every frame written */
+	struct log_state packed;        /* by the frames in data objects; its tickets mean nothing */
+	uint32_t n_incomplete;          /* state entries since the last complete one */
+	uint32_t pack_slot;             /* index + 1 into the pack under way; 0: not in it */
+	bool has_entry;                 /* a state entry of this epoch stands in a data object */
 	bool closing, closed, removed;
-	bool recovered;                 /* a frame of it was read back */
 	bool wake;                      /* confirm moved and its waiters were not looked at yet */
-	struct frame_ref *frames;       /* batches in order of base */
+	struct frame_ref *frames;       /* batches in the arena, in order of base, up to the log's end */
 	uint32_t n_frames, frames_capacity;
+	struct frame_ref *frames_memory;        /* frames points into it */
 	struct engine_wait *waits, *late_waits; /* late: planted bug */
 };
 
@@ -83,8 +95,17 @@ uint32_t log_index_find(const struct log *log, uint64_t offset);
 /* One past the last offset of batch i. */
 uint64_t log_frame_end(const struct log *log, uint32_t i);
 
+/* Forgets the batches from the first one to the one that ends at `end`: they left the arena. */
+void log_index_drop(struct log *log, uint64_t end);
+/* The batch that holds offset is in the arena. */
+bool log_index_has(const struct log *log, uint64_t offset);
+
 /* How many batches lie below confirm, at least in part. */
 uint32_t log_index_visible(const struct log *log);
+
+/* Lookups by time among the batches in the arena, as engine_lookup() asks; false: none. */
+bool log_find_time(const struct log *log, int64_t timestamp_ms, struct log_time *ret);
+bool log_find_latest(const struct log *log, struct log_time *ret);
 
 /* The logs of a node by id: an open hash of pointers. Zero-initialised is empty. */
 struct log_table {
@@ -95,5 +116,6 @@ void log_table_done(struct log_table *t);       /* frees the logs, too */
 struct log *log_table_find(const struct log_table *t, uint64_t id);
 void log_table_add(struct log_table *t, struct log *log);
 void log_table_remove(struct log_table *t, struct log *log);
+void log_table_each(const struct log_table *t, void (*each)(struct log *log));
 
 #endif

@@ -33,10 +33,21 @@ static struct piece *gather_room(struct gather *g, size_t n)
 	return g->pieces + g->n;
 }
 
-bool read_find_arena(struct engine *e, const struct frame_ref *ref, struct piece *ret_piece)
+/* A batch that the index names stands in the arena. */
+static bool gather_arena(struct engine *e, const struct engine_read *r, struct gather *g)
 {
-	return e->serving && ref->session == e->n_sessions - 1 &&
-	       arena_find(&e->arena, ref->seq, ref->position - WAL_HEADER, ref->length, ret_piece);
+	const struct log *log = r->log;
+	uint32_t i = log_index_find(log, g->offset);
+	const struct frame_ref *ref = &log->frames[i];
+	struct piece *to = gather_room(g, 1);
+	if (g->n > 0 && g->bytes + ref->length > r->max_bytes)
+		return false;
+	must(arena_find(&e->arena, frame_ref_place(ref), ref->length, to));
+	pin_take(to->pin);
+	g->n++;
+	g->bytes += ref->length;
+	g->offset = log_frame_end(log, i);
+	return true;
 }
 
 /* The batches of a cached block. false: it is not cached, or its pages cannot be pinned now (*ret_why). */
@@ -48,6 +59,8 @@ static bool gather_block(struct engine *e, const struct engine_read *r, struct g
 		return false;
 	uint64_t left = r->max_bytes > g->bytes ? r->max_bytes - g->bytes : 1;
 	struct page_cache_range range = block_range(b, g->offset, left, r->log->confirm);
+	if (g->n > 0 && range.length > left)
+		return false;
 	struct piece *to = gather_room(g, page_cache_pieces_max(range.length));
 	int n = page_cache_pieces(e->cache, b, range.position, range.length, to);
 	*ret_why = NEEDS_PAGES;
@@ -61,18 +74,14 @@ static bool gather_block(struct engine *e, const struct engine_read *r, struct g
 
 static enum gathered read_gather(struct engine *e, const struct engine_read *r, struct gather *g)
 {
-	const struct log *log = r->log;
 	enum gathered why;
 	g->offset = r->from;
-	while (g->offset < log->confirm && g->n < PIECES_MAX) {
-		uint32_t i = log_index_find(log, g->offset);
-		const struct frame_ref *ref = &log->frames[i];
-		if (g->n > 0 && g->bytes + ref->length > r->max_bytes)
+	while (g->offset < r->log->confirm && g->n < PIECES_MAX) {
+		if (log_index_has(r->log, g->offset)) {
+			if (!gather_arena(e, r, g))
+				break;
+		} else if (g->n > 0 && g->bytes >= r->max_bytes) {
 			break;
-		if (read_find_arena(e, ref, gather_room(g, 1))) {
-			pin_take(g->pieces[g->n++].pin);
-			g->bytes += ref->length;
-			g->offset = log_frame_end(log, i);
 		} else if (!gather_block(e, r, g, &why)) {
 			return g->n > 0 ? GATHERED : why;
 		}
@@ -80,16 +89,15 @@ static enum gathered read_gather(struct engine *e, const struct engine_read *r, 
 	return GATHERED;
 }
 
-uint64_t log_bytes_from(const struct log *log, uint64_t from, uint64_t max_bytes, uint32_t *ret_first)
+uint64_t log_bytes_from(const struct log *log, uint64_t from, uint64_t max_bytes)
 {
 	uint64_t bytes = 0;
 	must(from >= log->start && from <= log->confirm);
-	*ret_first = 0;
 	if (from == log->confirm)
 		return 0;
-	uint32_t i = log_index_find(log, from);
-	*ret_first = log->frames[i].length;
-	for (; i < log->n_frames && log->frames[i].base < log->confirm; i++) {
+	if (!log_index_has(log, from))
+		return max_bytes > 0 ? max_bytes : 1;
+	for (uint32_t i = log_index_find(log, from); i < log->n_frames && log->frames[i].base < log->confirm; i++) {
 		if (bytes > 0 && bytes + log->frames[i].length > max_bytes)
 			break;
 		bytes += log->frames[i].length;

@@ -26,8 +26,6 @@ struct fetch *fetch_new(struct engine *e, struct log *log, uint64_t offset, uint
 void fetch_room(struct engine *e);
 void fetch_forget_all(struct engine *e);
 
-/* Whether this batch stands in the arena. */
-bool read_find_arena(struct engine *e, const struct frame_ref *ref, struct piece *ret_piece);
 /* A fetch has ended: error is NULL or what its readers get. */
 void read_fetch_done(struct engine *e, const struct fetch *f, const struct pico_error *error);
 bool read_is_waiting_for(const struct engine *e, const struct fetch *f);

@@ -18,6 +18,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "storaged/engine/load.h"
+
 #define BACKOFF_MIN_MS 20u
 #define BACKOFF_MAX_MS 2000u
 
@@ -74,6 +76,17 @@ static void sizes_note(struct recovery *r, uint64_t seq, uint64_t size)
 	r->sizes[r->at][(*n)++] = size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
 }
 
+static void on_loaded(struct engine *e)
+{
+	recovery_read(e->recovery);
+}
+
+/* Every cut is known: what is packed comes first, the WAL on top. */
+static void recovery_load(struct recovery *r)
+{
+	r->engine->load = load_start(r->engine, on_loaded);
+}
+
 static void session_cut(struct recovery *r, uint64_t cut)
 {
 	r->ended[r->at].cut = cut;
@@ -81,7 +94,7 @@ static void session_cut(struct recovery *r, uint64_t cut)
 		recovery_look(r, r->ended[r->at].watermark);
 		return;
 	}
-	recovery_read(r);
+	recovery_load(r);
 }
 
 /* Whether anything stands where nothing can while the missing one was never stored. */
@@ -298,7 +311,7 @@ struct recovery *recovery_start(struct engine *e, struct engine_session *ended, 
 	if (n_ended > 0)
 		recovery_look(r, ended[0].watermark);
 	else
-		recovery_read(r);
+		recovery_load(r);
 	return r;
 }
 

@@ -46,6 +46,8 @@ struct recovery {
 	uint64_t missing;               /* probing: the first seq that is not there */
 	uint64_t read_next, apply_next; /* seqs */
 	uint64_t read_bytes;            /* asked for and not applied */
+	uint64_t position;              /* in the body of the object being applied */
+	uint8_t *room;                  /* in the arena, for the frame at hand */
 	struct env_task task;           /* applies, or reports the end */
 	void (*on_read)(struct engine *e);
 	struct engine_recovery_stats stats;

@@ -2,20 +2,25 @@
  *
  * Reading sessions back: up to 64 objects are asked for, and applied strictly in order, a little each
  * turn. A frame is taken only if its log was named and its epoch is the named one; within it offsets
- * must be dense. Anything that does not fit is damage and is refused with the object's name.
+ * must be dense. Anything that does not fit is damage and is refused with the object's name. What is taken stands in
+ * the arena from then on; when that is full, a pack of what was read comes first.
  */
 #include "storaged/engine/recovery.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/metrics.h"
+#include "storaged/engine/pack.h"
 #include "storaged/planted.h"
 
 #define READ_BYTES_MAX (64u << 20)      /* asked for at a time, beyond one object */
 #define APPLY_BYTES_A_TURN (1u << 20)
 
 static void slot_read(struct recovery_slot *s);
+static void read_more(struct recovery *r);
+static uint32_t size_of(const struct recovery *r, uint64_t seq);
 
 /* ----------------------------------------------------------------- one frame */
 
@@ -36,16 +41,16 @@ static void note_request(struct recovery *r, const struct frame *f, const struct
 }
 
 static void frame_take(struct recovery *r, struct log *log, const struct frame_facts *facts, const struct frame *f,
-		       uint64_t seq, uint64_t position)
+		       struct arena_place at)
 {
 	log_state_apply(&log->submitted, facts);
-	log->recovered = true;
 	log->confirm = log->submitted.next;
 	if (facts->closes)
 		log->closed = true;
 	if (f->payload.n > 0 && facts->next > log->start) {
 		struct frame_ref ref = {
-			.base = f->base_offset, .latest_ms = f->max_timestamp, .session = r->at, .seq = seq, .position = (uint32_t)position,
+			.base = f->base_offset, .latest_ms = f->max_timestamp, .session = at.session, .seq = at.seq,
+			.position = (uint32_t)(WAL_HEADER + at.body_position + FRAME_HEADER + frame_pad(f->meta.n)),
 			.length = (uint32_t)f->payload.n,
 		};
 		log_index_add(log, &ref);
@@ -53,15 +58,13 @@ static void frame_take(struct recovery *r, struct log *log, const struct frame_f
 	r->stats.frames++;
 }
 
-static const char *frame_apply(struct recovery *r, const struct frame *f, uint64_t seq, uint64_t position)
+static const char *frame_apply(struct recovery *r, const struct frame *f, struct slice bytes, struct arena_place at)
 {
 	struct log *log = log_table_find(&r->engine->logs, f->log_id);
 	if (log == NULL || log->epoch != f->epoch) {
 		r->stats.skipped++;
 		return NULL;
 	}
-	if (!log->recovered)
-		log->submitted.next = log->confirm = 0;
 	if (f->base_offset != log->submitted.next)
 		return "records are missing before a frame of it, or are there twice";
 	if (f->append_time < log->submitted.last_time)
@@ -70,26 +73,66 @@ static const char *frame_apply(struct recovery *r, const struct frame *f, uint64
 	Frame__Meta *m;
 	const char *fault = frame_facts_read(f, &facts, &m);
 	if (fault == NULL) {
-		note_request(r, f, &facts, m, seq);
-		frame_take(r, log, &facts, f, seq, position);
+		memcpy(r->room, bytes.p, bytes.n);
+		arena_commit(&r->engine->arena, (uint32_t)bytes.n, at, true);
+		note_request(r, f, &facts, m, at.seq);
+		frame_take(r, log, &facts, f, at);
 	}
 	frame__meta__free_unpacked(m, NULL);
 	return fault;
 }
 
-static const char *object_apply(struct recovery *r, struct slice object, uint64_t seq)
+/* Applies frames from r->position on. NULL: all of the object (*ret_whole), or as many as the arena has room for. */
+static const char *object_apply(struct recovery *r, struct slice object, uint64_t seq, bool *ret_whole)
 {
-	struct frame_iter it = { .body = slice_of(object.p + WAL_HEADER, object.n - WAL_HEADER) };
+	struct frame_iter it = { .body = slice_of(object.p + WAL_HEADER, object.n - WAL_HEADER), .position = r->position };
 	struct frame f;
 	int rc;
+	*ret_whole = false;
 	while ((rc = frame_next(&it, &f)) == 1) {
-		const char *fault = frame_apply(r, &f, seq, (uint64_t)(f.payload.p - object.p));
+		struct slice bytes = slice_of(it.body.p + r->position, it.position - r->position);
+		r->room = arena_reserve(&r->engine->arena, (uint32_t)bytes.n);
+		if (r->room == NULL)
+			return NULL;
+		struct arena_place at = { .session = (uint32_t)r->at, .seq = seq, .body_position = (uint32_t)r->position };
+		const char *fault = frame_apply(r, &f, bytes, at);
 		if (fault != NULL)
 			return fault;
+		r->position = it.position;
 	}
+	r->position = 0;
 	r->stats.objects++;
 	r->stats.bytes += object.n;
+	*ret_whole = true;
 	return rc == 0 ? NULL : it.fault;
+}
+
+/* The object at hand is done with: `end` of its session moves on. */
+static void slot_applied(struct recovery *r, struct recovery_slot *s)
+{
+	r->read_bytes -= size_of(r, s->seq);
+	free(s->data);
+	s->data = NULL;
+	s->busy = false;
+	r->apply_next++;
+	r->engine->sessions[r->at].end = r->apply_next;
+	read_more(r);
+}
+
+/* What was read must be packed first. */
+static void wait_for_room(struct recovery *r, uint64_t seq)
+{
+	struct engine *e = r->engine;
+	e->recovery_wants_room = true;
+	packer_consider(e->packer);
+	if (packer_is_idle(e->packer))
+		recovery_fatal(r, seq, "it does not fit into --wal-cache-size; give more");
+}
+
+void recovery_room(struct recovery *r)
+{
+	r->engine->recovery_wants_room = false;
+	env_defer(r->engine->env, &r->task);
 }
 
 /* ------------------------------------------------------------------- reading */
@@ -197,39 +240,43 @@ static void recovery_end(struct recovery *r)
 	r->on_read(r->engine);
 }
 
-/* Applies what is there in order, about a mebibyte a turn. */
+/* Applies what is there in order, about a mebibyte a turn. true: and there may be more now. */
+static bool apply_some(struct recovery *r)
+{
+	uint64_t done = 0;
+	while (r->apply_next < r->ended[r->at].cut && done < APPLY_BYTES_A_TURN) {
+		struct recovery_slot *s = &r->slots[r->apply_next % RECOVERY_WINDOW];
+		bool whole;
+		if (s->data == NULL)
+			return false;
+		const char *fault = object_apply(r, slice_of(s->data, s->size), s->seq, &whole);
+		if (fault != NULL) {
+			recovery_fatal(r, s->seq, fault);
+			return false;
+		}
+		if (!whole) {
+			wait_for_room(r, s->seq);
+			return false;
+		}
+		done += s->size;
+		slot_applied(r, s);
+	}
+	return true;
+}
+
 static void on_apply(void *arg)
 {
 	struct recovery *r = arg;
-	uint64_t done = 0;
-	if (r->engine->dead)
+	if (r->engine->dead || r->engine->recovery_wants_room)
 		return;
-	while (r->at < r->n_ended && r->apply_next < r->ended[r->at].cut && done < APPLY_BYTES_A_TURN) {
-		struct recovery_slot *s = &r->slots[r->apply_next % RECOVERY_WINDOW];
-		if (s->data == NULL)
-			return;
-		const char *fault = object_apply(r, slice_of(s->data, s->size), s->seq);
-		if (fault != NULL) {
-			recovery_fatal(r, s->seq, fault);
-			return;
-		}
-		done += s->size;
-		r->read_bytes -= size_of(r, s->seq);
-		free(s->data);
-		s->data = NULL;
-		s->busy = false;
-		r->apply_next++;
-		read_more(r);
-	}
-	if (r->at == r->n_ended) {
+	if (r->at < r->n_ended && !apply_some(r))
+		return;
+	if (r->at == r->n_ended)
 		recovery_end(r);
-	} else if (r->apply_next < r->ended[r->at].cut) {
+	else if (r->apply_next < r->ended[r->at].cut || ++r->at == r->n_ended)
 		env_defer(r->engine->env, &r->task);
-	} else if (++r->at < r->n_ended) {
+	else
 		session_read(r);
-	} else {
-		env_defer(r->engine->env, &r->task);
-	}
 }
 
 void recovery_read(struct recovery *r)
@@ -237,6 +284,10 @@ void recovery_read(struct recovery *r)
 	r->task = (struct env_task){ .run = on_apply, .arg = r };
 	for (unsigned i = 0; i < RECOVERY_WINDOW; i++)
 		r->slots[i] = (struct recovery_slot){ .recovery = r };
+	for (r->at = 0; r->at < r->n_ended; r->at++) {
+		r->engine->sessions[r->at].cut = r->ended[r->at].cut;
+		r->engine->sessions[r->at].cut_known = true;
+	}
 	r->at = 0;
 	if (r->n_ended > 0)
 		session_read(r);

@@ -174,6 +174,7 @@ static void wal_report(struct wal *w)
 	struct wal_object *o;
 	while (!w->dead && (o = wal_first_unreported(w)) != NULL && o->state == STORED) {
 		o->state = REPORTED;
+		w->stored_end = o->seq + 1;
 		arena_stored(w->arena, o->body_len);
 		if (o->kind == WAL_OPEN) {
 			w->open = true;
@@ -529,7 +530,8 @@ uint64_t wal_commit(struct wal *w, const uint8_t *at, uint32_t size, uint64_t *r
 	struct wal_object *o = w->filling;
 	if (o->body_len == 0)
 		o->extent_first = w->arena->extent_end;
-	arena_commit(w->arena, size, o->seq, o->body_len);
+	struct arena_place place = { .session = w->session_index, .seq = o->seq, .body_position = o->body_len };
+	arena_commit(w->arena, size, place, false);
 	o->extent_end = w->arena->extent_end;
 	*ret_seq = o->seq;
 	*ret_body_position = o->body_len;
@@ -566,10 +568,11 @@ void wal_done(struct wal *w)
 	}
 }
 
-void wal_open(struct wal *w, uint64_t session)
+void wal_open(struct wal *w, uint64_t session, uint32_t index)
 {
 	must(w->oldest == NULL);
 	w->session = session;
+	w->session_index = index;
 	w->oldest = object_new(w, 0, WAL_OPEN);
 	w->oldest->next = w->filling = object_new(w, 1, WAL_DATA);
 	object_send(w->oldest);

@@ -47,6 +47,8 @@ struct wal {
 	struct arena *arena;
 	struct wal_config config;
 	uint64_t session;
+	uint32_t session_index;         /* in the arena */
+	uint64_t stored_end;            /* objects below it are stored and reported */
 	struct wal_object *oldest, *filling;    /* in seq order */
 	uint64_t tickets;               /* frames committed so far: the next frame's ticket */
 	unsigned inflight;              /* objects put and not stored */
@@ -68,7 +70,8 @@ void wal_init(struct wal *w, struct env *env, struct objstore *store, struct are
 void wal_done(struct wal *w);
 
 /* Stores seq 0, kind open, and proves that the store honours the condition; then on_open. */
-void wal_open(struct wal *w, uint64_t session);
+/* index: the session's in the arena. */
+void wal_open(struct wal *w, uint64_t session, uint32_t index);
 
 /*
  * Takes the frame of `size` bytes that stands at arena_reserve()'s `at`. Returns its ticket; ret_seq and

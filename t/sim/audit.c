@@ -9,6 +9,7 @@
 
 #include "common/must.h"
 #include "common/wire.h"
+#include "storaged/op.h"
 #include "t/sim/run.h"
 
 #define STEP_NS (60 * SIM_S)
@@ -166,6 +167,28 @@ static enum hist_wal_kind wal_kind(const struct sim_object *o, uint64_t session,
 	}
 }
 
+static void audit_deleted(struct run *r, const struct sim_bucket *b)
+{
+	for (size_t i = 0; i < b->n_deleted; i++) {
+		unsigned node;
+		uint64_t session, seq;
+		if (sscanf(b->deleted[i], "wal/%u/%16lx/%16lx", &node, &session, &seq) == 3)
+			history_deleted(&r->history, session, seq);
+	}
+}
+
+/* What the node that serves has applied. */
+static void audit_sessions(struct run *r)
+{
+	const struct sim_node *n = nodes_serving(r);
+	if (n == NULL)
+		return;
+	const struct state *state = meta_state(n->node->meta);
+	const struct state_session *s = state_session_next(state, RUN_NODE_ID, 0);
+	for (; s != NULL; s = state_session_next(state, RUN_NODE_ID, s->session))
+		history_session(&r->history, s->session, s->watermark);
+}
+
 void audit_bucket(struct run *r)
 {
 	size_t n;
@@ -183,5 +206,6 @@ void audit_bucket(struct run *r)
 			r->history.last_session = session;
 	}
 	free(keys);
-	r->history.n_wal_deleted = b->n_deleted_wal;
+	audit_deleted(r, b);
+	audit_sessions(r);
 }

@@ -31,6 +31,8 @@ void history_done(struct history *h)
 	free(h->logs);
 	free(h->topics);
 	free(h->wal);
+	free(h->deleted);
+	free(h->sessions);
 	*h = (struct history){ 0 };
 }
 
@@ -65,6 +67,26 @@ void history_wal(struct history *h, uint64_t session, uint64_t seq, enum hist_wa
 {
 	struct hist_wal *w = ADD(h, wal, n_wal, wal_room);
 	*w = (struct hist_wal){ .session = session, .seq = seq, .kind = kind };
+}
+
+void history_deleted(struct history *h, uint64_t session, uint64_t seq)
+{
+	struct hist_wal *w = ADD(h, deleted, n_deleted, deleted_room);
+	*w = (struct hist_wal){ .session = session, .seq = seq };
+}
+
+void history_session(struct history *h, uint64_t session, uint64_t watermark)
+{
+	struct hist_session *s = ADD(h, sessions, n_sessions, sessions_room);
+	*s = (struct hist_session){ .session = session, .watermark = watermark };
+}
+
+uint64_t history_watermark(const struct history *h, uint64_t session)
+{
+	for (size_t i = 0; i < h->n_sessions; i++)
+		if (h->sessions[i].session == session)
+			return h->sessions[i].watermark;
+	return 0;
 }
 
 static void print_word(const char *name, uint32_t v)

@@ -79,6 +79,11 @@ struct hist_wal {
 	enum hist_wal_kind kind;
 };
 
+/* What the metadata says of a session at the end: objects below the watermark are packed and may go. */
+struct hist_session {
+	uint64_t session, watermark;
+};
+
 struct history {
 	struct hist_op *ops;
 	size_t n_ops, ops_room;
@@ -90,7 +95,10 @@ struct history {
 	size_t n_topics, topics_room;
 	struct hist_wal *wal;           /* sorted by session, seq */
 	size_t n_wal, wal_room;
-	uint64_t n_wal_deleted;
+	struct hist_wal *deleted;       /* ever; kind means nothing */
+	size_t n_deleted, deleted_room;
+	struct hist_session *sessions;
+	size_t n_sessions, sessions_room;
 	uint64_t last_session;          /* still running when the bucket was looked at: it has no cut */
 	uint32_t n_values;              /* numbers 0..n_values - 1 were used */
 };
@@ -102,6 +110,10 @@ uint32_t history_log(struct history *h, uint32_t topic, uint32_t partition);
 uint32_t history_topic(struct history *h);
 void history_record(struct history *h, const struct hist_record *r);
 void history_wal(struct history *h, uint64_t session, uint64_t seq, enum hist_wal_kind kind);
+void history_deleted(struct history *h, uint64_t session, uint64_t seq);
+void history_session(struct history *h, uint64_t session, uint64_t watermark);
+/* 0 where nothing is known. */
+uint64_t history_watermark(const struct history *h, uint64_t session);
 /* One line an op, for people. */
 void history_print(const struct history *h);
 

@@ -71,6 +71,9 @@ static void configure(struct run *r)
 		.max_partitions = 16,
 		.max_logs = 1000,
 	};
+	c->wal_upload_threshold = sim_chance(s, 500) ? sim_between(s, 1 << 10, 64 << 10) : 0;
+	c->wal_upload_interval_ms = sim_chance(s, 500) ? sim_between(s, 50, 5000) : 0;
+	c->index_cache_size = sim_chance(s, 500) ? 4 << 10 : 0;
 	memset(c->meta.instance, 7, sizeof(c->meta.instance));
 	c->wal_url.has_batch_interval = true;
 	c->wal_url.batch_interval_ms = intervals[sim_below(s, 4)];

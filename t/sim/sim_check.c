@@ -616,13 +616,18 @@ static bool check_topic(struct judge *j, uint32_t topic)
 
 /* ----------------------------------------------------------- 10: WAL objects */
 
+/* From the watermark on. */
 static bool check_session(struct judge *j, const struct hist_wal *w, size_t n)
 {
+	uint64_t seq = history_watermark(j->h, w[0].session);
 	for (size_t i = 0; i < n; i++) {
-		if (w[i].seq != i)
-			return fault(j, 10, "session %" PRIu64 ": object %zu is missing below its cut", w[i].session, i);
+		if (w[i].seq < seq)
+			continue; /* packed, and not deleted yet */
+		if (w[i].seq != seq++)
+			return fault(j, 10, "session %" PRIu64 ": object %" PRIu64 " is missing below its cut", w[i].session,
+				     seq - 1);
 		if (w[i].kind == WAL_BROKEN)
-			return fault(j, 10, "session %" PRIu64 ": object %zu is broken", w[i].session, i);
+			return fault(j, 10, "session %" PRIu64 ": object %" PRIu64 " is broken", w[i].session, w[i].seq);
 		if (w[i].kind == WAL_SEAL)
 			return true;
 	}
@@ -634,8 +639,10 @@ static bool check_session(struct judge *j, const struct hist_wal *w, size_t n)
 static bool check_wal(struct judge *j)
 {
 	const struct history *h = j->h;
-	if (h->n_wal_deleted > 0)
-		return fault(j, 10, "%" PRIu64 " WAL objects were deleted", h->n_wal_deleted);
+	for (size_t i = 0; i < h->n_deleted; i++)
+		if (h->deleted[i].seq >= history_watermark(h, h->deleted[i].session))
+			return fault(j, 10, "session %" PRIu64 ": object %" PRIu64 " was deleted and is not packed",
+				     h->deleted[i].session, h->deleted[i].seq);
 	for (size_t i = 0, n; i < h->n_wal; i += n) {
 		for (n = 1; i + n < h->n_wal && h->wal[i + n].session == h->wal[i].session;)
 			n++;

@@ -113,6 +113,9 @@ void sim_bucket_done(struct sim_bucket *b)
 	}
 	while (b->parts != NULL)
 		bucket_drop_upload(b, b->parts->upload_id);
+	while (b->n_deleted > 0)
+		free(b->deleted[--b->n_deleted]);
+	free(b->deleted);
 }
 
 const struct sim_object *sim_bucket_find(const struct sim_bucket *b, const char *key)
@@ -173,8 +176,9 @@ static void bucket_del(struct sim_bucket *b, const char *key)
 	HASH_FIND_STR(b->objects, key, o);
 	if (o == NULL)
 		return;
-	if (strncmp(key, "wal/", 4) == 0)
-		b->n_deleted_wal++;
+	if ((b->n_deleted & (b->n_deleted - 1)) == 0)
+		b->deleted = must_realloc(b->deleted, (b->n_deleted == 0 ? 1 : b->n_deleted * 2) * sizeof(*b->deleted));
+	b->deleted[b->n_deleted++] = must_strdup(key);
 	HASH_DEL(b->objects, o);
 	object_free(o);
 }

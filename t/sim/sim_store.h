@@ -37,7 +37,9 @@ struct sim_bucket {
 	struct sim_part *parts;         /* by upload, by number */
 	uint64_t n_uploads_ever;
 	enum sim_weather weather;
-	uint64_t n_puts, n_deleted_wal; /* effects */
+	uint64_t n_puts;                /* effects */
+	char **deleted;                 /* keys that were there, ever */
+	size_t n_deleted;
 	bool no_corruption;             /* bodies of gets come back as they are */
 };
 

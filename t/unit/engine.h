@@ -21,7 +21,19 @@ struct process {
 	uint64_t position;              /* last on_wal_position */
 	struct engine_recovery_stats stats;
 	struct engine_session ended[8];
+	struct env_task proposal;       /* the one under way */
+	engine_proposed_cb *proposed;
+	void *proposed_arg;
+	unsigned n_commits, n_recovered;
 };
+
+/* What the metadata knows: it outlives processes, as the store does. */
+struct metadata {
+	struct catalogue *catalogue;
+	uint64_t watermark[16];         /* by session */
+	bool recovered[16];
+};
+extern struct metadata metadata;
 
 struct append {
 	struct engine_append a;         /* first */
@@ -52,7 +64,9 @@ void process_new(struct process *p, struct world *w);
 void process_go(struct process *p, size_t n_ended);
 /* Started, and everything run until it serves. */
 void process_serve(struct process *p, struct world *w, size_t n_ended);
-/* kill -9: only the store stays. */
+/* All that was appended goes into data objects, which takes ten minutes. */
+void process_pack(struct process *p);
+/* kill -9: only the store and the metadata stay. */
 void process_kill(struct process *p);
 
 /* The records of that text, separated by '|' (NULL: no records) to logs[i]. Fields may be set before append_send(). */

@@ -50,8 +50,22 @@ static void on_position(void *arg, uint64_t session, uint64_t seq)
 {
 }
 
+/* Nothing is packed here. */
+static const struct catalogue *on_catalogue(void *arg)
+{
+	static struct catalogue *none;
+	if (none == NULL)
+		none = catalogue_new();
+	return none;
+}
+
+static void on_commit(void *arg, const struct engine_commit *c, engine_proposed_cb *done, void *done_arg)
+{
+}
+
 static const struct engine_events events = {
 	.on_fatal = on_fatal, .on_reclaim = on_segment, .on_segment_gone = on_segment, .on_wal_position = on_position,
+	.catalogue = on_catalogue, .commit = on_commit,
 };
 
 static void on_started(void *arg, const struct engine_recovery_stats *stats)
@@ -83,7 +97,7 @@ static void node_open(struct node *n, size_t n_ended)
 	assert_int_equal(env_uv_new(&n->loop, &n->env), 0);
 	assert_int_equal(objstore_url_parse(text, &url, fault, sizeof(fault)), 0);
 	assert_int_equal(objstore_open(n->env, &url, config.put_id, &n->store, fault, sizeof(fault)), 0);
-	assert_int_equal(engine_new(n->env, n->store, &config, &events, n, &n->engine), 0);
+	assert_int_equal(engine_new(n->env, n->store, n->store, &config, &events, n, &n->engine), 0);
 	n->log = engine_log_add(n->engine, 5, 1, 0, false);
 	for (size_t i = 0; i < n_ended; i++)
 		n->ended[i] = (struct engine_session){ .session = i + 1 };

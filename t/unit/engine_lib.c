@@ -12,6 +12,7 @@
 
 struct world world;
 struct process process;
+struct metadata metadata;
 struct engine_config test_config;
 unsigned answers;
 
@@ -30,6 +31,7 @@ int test_setup(void **state)
 {
 	test_config = defaults;
 	world_init(&world);
+	metadata = (struct metadata){ .catalogue = catalogue_new() };
 	answers = 0;
 	return 0;
 }
@@ -39,6 +41,7 @@ int test_teardown(void **state)
 	if (process.engine != NULL)
 		process_kill(&process);
 	world_done(&world);
+	catalogue_free(metadata.catalogue);
 	return 0;
 }
 
@@ -75,9 +78,58 @@ static void on_wal_position(void *arg, uint64_t session, uint64_t seq)
 	((struct process *)arg)->position = seq;
 }
 
+static const struct catalogue *on_catalogue(void *arg)
+{
+	return metadata.catalogue;
+}
+
+static void on_proposal(void *arg)
+{
+	struct process *p = arg;
+	p->proposed(p->proposed_arg, true, NULL);
+}
+
+/* Applied at once, answered later. */
+static void propose(struct process *p, engine_proposed_cb *done, void *done_arg)
+{
+	p->proposed = done;
+	p->proposed_arg = done_arg;
+	p->proposal = (struct env_task){ .run = on_proposal, .arg = p };
+	env_defer(&p->world->env, &p->proposal);
+}
+
+static void on_commit(void *arg, const struct engine_commit *c, engine_proposed_cb *done, void *done_arg)
+{
+	struct process *p = arg;
+	static uint64_t run;
+	assert_int_equal(c->from, metadata.watermark[c->session]);
+	assert_true(c->to > c->from);
+	for (uint64_t s = 1; s < c->session; s++)
+		assert_true(metadata.recovered[s]);
+	run++;
+	for (size_t i = 0; i < c->n_add; i++) {
+		struct object_row row = c->add[i];
+		row.run = run;
+		catalogue_add(metadata.catalogue, &row);
+	}
+	metadata.watermark[c->session] = c->to;
+	p->n_commits++;
+	propose(p, done, done_arg);
+}
+
+static void on_recovered(void *arg, uint64_t session, uint64_t cut, engine_proposed_cb *done, void *done_arg)
+{
+	struct process *p = arg;
+	assert_int_equal(metadata.watermark[session], cut);
+	metadata.recovered[session] = true;
+	p->n_recovered++;
+	propose(p, done, done_arg);
+}
+
 static const struct engine_events events = {
 	.on_fatal = on_fatal, .on_reclaim = on_reclaim, .on_segment_gone = on_segment_gone,
-	.on_wal_position = on_wal_position,
+	.on_wal_position = on_wal_position, .catalogue = on_catalogue, .commit = on_commit,
+	.recovered = on_recovered,
 };
 
 static void on_started(void *arg, const struct engine_recovery_stats *stats)
@@ -91,7 +143,7 @@ static void on_started(void *arg, const struct engine_recovery_stats *stats)
 void process_new(struct process *p, struct world *w)
 {
 	*p = (struct process){ .world = w };
-	assert_int_equal(engine_new(&w->env, &w->store, &test_config, &events, p, &p->engine), 0);
+	assert_int_equal(engine_new(&w->env, &w->store, &w->store, &test_config, &events, p, &p->engine), 0);
 }
 
 void process_start(struct process *p, struct world *w, size_t n_ended)
@@ -104,9 +156,17 @@ void process_start(struct process *p, struct world *w, size_t n_ended)
 
 void process_go(struct process *p, size_t n_ended)
 {
-	for (size_t i = 0; i < n_ended; i++)
-		p->ended[i] = (struct engine_session){ .session = i + 1 };
-	engine_start(p->engine, p->ended, n_ended, n_ended + 1, on_started, p);
+	size_t n = 0;
+	for (uint64_t s = 1; s <= n_ended; s++)
+		if (!metadata.recovered[s])
+			p->ended[n++] = (struct engine_session){ .session = s, .watermark = metadata.watermark[s] };
+	engine_start(p->engine, p->ended, n, n_ended + 1, on_started, p);
+}
+
+void process_pack(struct process *p)
+{
+	world_advance(p->world, 600000);
+	assert_true(p->n_commits > 0);
 }
 
 void process_serve(struct process *p, struct world *w, size_t n_ended)

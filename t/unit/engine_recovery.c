@@ -342,12 +342,26 @@ static void test_resume(void **state)
 	assert_int_equal(engine_request_find(process.engine, 77, 9, 0, 1, &q), REQUEST_UNKNOWN);
 	world_advance(&world, 120000);
 	assert_int_equal(engine_request_find(process.engine, 77, 5, 1, 1, &q), REQUEST_UNKNOWN);
-	/* Frames older than ten minutes are not noted; what could be among them is not known. */
+	/* What was packed is not read back: what could be among it is not known. */
+	assert_int_equal(process.n_recovered, 1);
+	a = append_new(&process, 1, "z");
+	a->a.worker_instance = 77;
+	a->a.request_id = 8;
+	append_send(&process, a);
+	world_run(&world);
+	append_free(a);
+	process_kill(&process);
+	process_serve(&process, &world, 2);
+	assert_int_equal(engine_request_find(process.engine, 77, 8, 2, 1, &q), REQUEST_STORED);
+	assert_int_equal(engine_request_find(process.engine, 77, 5, 1, 1, &q), REQUEST_UNKNOWN);
+	assert_int_equal(engine_request_find(process.engine, 77, 5, 1, 2, &q), REQUEST_UNKNOWN);
+	assert_int_equal(engine_request_find(process.engine, 77, 5, 2, 1, &q), REQUEST_ABSENT);
+	/* Frames older than ten minutes are not noted. */
 	process_kill(&process);
 	world.now_ms += 700000;
-	process_serve(&process, &world, 2);
-	assert_int_equal(engine_request_find(process.engine, 77, 5, 1, 1, &q), REQUEST_UNKNOWN);
-	assert_int_equal(engine_request_find(process.engine, 77, 5, 1, 2, &q), REQUEST_ABSENT);
+	process_serve(&process, &world, 3);
+	assert_int_equal(engine_request_find(process.engine, 77, 8, 2, 1, &q), REQUEST_UNKNOWN);
+	assert_int_equal(engine_request_find(process.engine, 77, 8, 2, 2, &q), REQUEST_ABSENT);
 }
 
 static void test_time_never_runs_backwards(void **state)

@@ -148,8 +148,9 @@ static void w_put(struct objstore *s, const char *key, const struct iovec *iov, 
 		  obj_done_cb *cb, void *arg)
 {
 	struct world_op *op = op_new(s, key, arg);
-	must(if_absent && n_iov <= 64);
+	must(n_iov <= 64);
 	op->is_put = true;
+	op->if_absent = if_absent;
 	op->on_done = cb;
 	op->n_iov = n_iov;
 	for (int i = 0; i < n_iov; i++) {
@@ -170,13 +171,25 @@ static void w_get(struct objstore *s, const char *key, uint64_t offset, uint64_t
 	world_of_store(s)->n_gets++;
 }
 
+static void w_get_suffix(struct objstore *s, const char *key, uint64_t length, obj_get_cb *cb, void *arg)
+{
+	w_get(s, key, 0, length, cb, arg);
+	struct world *w = world_of_store(s);
+	w->ops[w->n_ops - 1]->is_suffix = true;
+}
+
+/* Done at once, answered later. */
 static void w_del(struct objstore *s, const char *const *keys, size_t n, obj_done_cb *cb, void *arg)
 {
+	struct world_op *op = op_new(s, n > 0 ? keys[0] : "", arg);
+	op->on_done = cb;
 	for (size_t i = 0; i < n; i++)
 		world_remove(world_of_store(s), keys[i]);
 }
 
-static const struct objstore_ops world_store_ops = { .put = w_put, .get = w_get, .del = w_del };
+static const struct objstore_ops world_store_ops = {
+	.put = w_put, .get = w_get, .get_suffix = w_get_suffix, .del = w_del,
+};
 
 static void op_take(struct world *w, struct world_op *op)
 {
@@ -205,6 +218,8 @@ static void end_get(struct world *w, struct world_op *op, enum world_end how)
 		return;
 	}
 	must(op->offset <= o->n);
+	if (op->is_suffix && op->length < o->n)
+		op->offset = o->n - op->length;
 	size_t left = o->n - op->offset, n = op->length == 0 || op->length > left ? left : op->length;
 	op->on_get(op->arg, r, slice_of(o->data + op->offset, n), o->n);
 }
@@ -217,7 +232,7 @@ static void end_put(struct world *w, struct world_op *op, enum world_end how)
 		at += op->iov[i].iov_len;
 	}
 	struct obj_result r = { .outcome = OUTCOME_OK, .what = op->key };
-	bool taken = world_find(w, op->key) != NULL;
+	bool taken = op->if_absent && world_find(w, op->key) != NULL;
 	if (how == END_LOST || how == END_ANSWER_LOST)
 		r = (struct obj_result){ OUTCOME_UNKNOWN, -ETIMEDOUT, op->key };
 	else if (how == END_ERROR)
@@ -235,8 +250,10 @@ void world_end_op(struct world *w, struct world_op *op, enum world_end how)
 	op_take(w, op);
 	if (op->is_put)
 		end_put(w, op, how);
-	else
+	else if (op->on_get != NULL)
 		end_get(w, op, how);
+	else
+		op->on_done(op->arg, (struct obj_result){ .outcome = OUTCOME_OK });
 	op_free(op);
 }
 
@@ -274,7 +291,8 @@ static bool run_task(struct world *w)
 static bool run_op(struct world *w)
 {
 	for (size_t i = 0; i < w->n_ops; i++) {
-		if (!(w->ops[i]->is_put ? w->hold_puts : w->hold_gets)) {
+		const struct world_op *op = w->ops[i];
+		if (op->is_put ? !w->hold_puts : op->on_get == NULL || !w->hold_gets) {
 			world_end_op(w, w->ops[i], END_OK);
 			return true;
 		}

@@ -25,7 +25,7 @@ struct world_object {
 };
 
 struct world_op {
-	bool is_put;
+	bool is_put, is_suffix, if_absent;
 	char key[128];
 	struct iovec iov[64];
 	int n_iov;

@@ -173,7 +173,7 @@ static void test_get_list_delete(void **state)
 	a->ops->del(a, gone, 2, on_put, &seen);
 	run_all(&s);
 	assert_null(sim_bucket_find(&bucket, "wal/x"));
-	assert_int_equal(bucket.n_deleted_wal, 1);
+	assert_int_equal(bucket.n_deleted, 1);
 	a->ops->free(a);
 	sim_done(&s);
 	sim_bucket_done(&bucket);

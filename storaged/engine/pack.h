@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The packer: takes whole WAL objects out of the arena, sorts their frames by (log, offset) into data objects with
+ * a state entry for each log, stores those, and proposes one commit. When that is applied the WAL objects are
+ * deleted and their bytes in the arena may go.
+ *
+ * It packs in the order of sessions: nothing of one before every older one is RECOVERED. One pack at a time.
+ *
+ * Invariant: what a pack holds follows from its WAL objects and the entries before alone, so the state at the
+ * watermark and the frames above it are always the whole of a log.
+ */
+#ifndef STORAGED_ENGINE_PACK_H
+#define STORAGED_ENGINE_PACK_H
+
+#include "storaged/engine/engine_impl.h"
+
+struct packer *packer_new(struct engine *e);
+void packer_free(struct packer *p);
+
+/* Begins a pack where there is a reason for one: bytes, objects, age, appends or recovery that wait for room, an ended
+ * session that is read back. Cheap; called whenever one of these may have come. */
+void packer_consider(struct packer *p);
+
+/* No pack is under way. */
+bool packer_is_idle(const struct packer *p);
+/* NULL, or what keeps a data object from being stored. */
+const char *packer_fault(const struct packer *p);
+
+/* pack_build.c: frames and state entries of the logs of a pack become objects. */
+
+/* One log's part in a pack. */
+struct pack_frame {
+	const uint8_t *at;              /* in the arena */
+	uint32_t size;                  /* with header, meta and paddings */
+};
+struct pack_log {
+	struct log *log;                /* one ref */
+	uint64_t bytes_before;          /* of its batches before this pack */
+	uint64_t size;                  /* of frames */
+	uint64_t base;                  /* its end when the pack began: producers that wrote from there on are news */
+	struct pack_frame *frames;
+	uint32_t n_frames, capacity;
+};
+
+/* An object to be. */
+struct pack_output {
+	struct data_builder *builder;
+	struct object_row row;
+};
+struct pack_outputs {
+	struct pack_output *output;
+	size_t n;
+};
+struct pack_build {
+	struct object_id id;            /* of the next object; number is counted up */
+	uint32_t origin;
+	struct pack_outputs outputs;
+	struct data_builder *run;       /* of level 0, being filled */
+};
+
+/* Adds one log, ids ascending. */
+void pack_build_log(struct pack_build *b, const struct pack_log *l);
+/* Closes what is open. */
+void pack_build_end(struct pack_build *b);
+void pack_build_done(struct pack_build *b);
+
+#endif
