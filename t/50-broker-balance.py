@@ -99,10 +99,14 @@ def death(kind):
     left = [s for s in all_ if is_served(s, kind)]
     tap.same(len(left), before[1], "connections that live on")
     tap.same(workers(kind)[1]["pid"], other["pid"], "the other worker")
-    new += [connect(kind) for _ in range(MANY - len(left) - len(new))]
-    got = shares(kind, MANY)
+    # The other one waits a millisecond for each, in which the new one may not run on a busy machine: it catches up all the
+    # same, and faster than by chance.
+    got = shares(kind, len(left) + len(new))
+    while max(got) > sum(got) * 60 // 100 and len(new) < 1.5 * MANY:
+        new += [connect(kind) for _ in range(50)]
+        got = shares(kind, len(left) + len(new))
     tap.diag(f"before {before}, after {got}")
-    assert max(got) <= MOST, got
+    assert max(got) <= sum(got) * 60 // 100, got
     close(all_ + new, kind)
 
 
