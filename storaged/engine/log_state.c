@@ -74,23 +74,19 @@ static void draft_strings(struct draft *d, const struct producer_table *t, uint6
 	qsort(d->strings, d->m.n_producers, sizeof(*d->strings), compare_strings);
 }
 
-/* Its batches from `since` on, oldest first. */
-static void draft_written(struct draft *d, size_t *n, const struct kafka_producer *p, uint64_t since,
-			  Frame__State__KafkaProducer *to)
+/* Its window, oldest first. */
+static void draft_written(struct draft *d, size_t *n, const struct kafka_producer *p, Frame__State__KafkaProducer *to)
 {
 	to->written = &d->writtens[*n];
+	to->n_written = p->n_written;
 	for (unsigned k = 1; k <= p->n_written; k++) {
 		unsigned at = (p->newest + KAFKA_PRODUCER_WINDOW - p->n_written + k) % KAFKA_PRODUCER_WINDOW;
-		const struct kafka_written *w = &p->written[at];
-		if (w->base < since)
-			continue;
 		Frame__State__Written *x = &d->written[*n];
 		frame__state__written__init(x);
-		x->first = w->first;
-		x->last = w->last;
-		x->offset = w->base;
+		x->first = p->written[at].first;
+		x->last = p->written[at].last;
+		x->offset = p->written[at].base;
 		d->writtens[(*n)++] = x;
-		to->n_written++;
 	}
 }
 
@@ -111,7 +107,7 @@ static void draft_kafka(struct draft *d, const struct kafka_producers *t, uint64
 		to->id = p->id;
 		to->epoch = p->epoch;
 		to->used_ms = p->used_ms;
-		draft_written(d, &n, p, since, to);
+		draft_written(d, &n, p, to);
 		d->kafkas[d->m.n_kafka++] = to;
 	}
 }
