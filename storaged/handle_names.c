@@ -137,7 +137,7 @@ static const struct state_topic *find(const struct node *n, const Ipc__TopicRef 
 	if (t != NULL && node_topic_is_born(n, t))
 		return t;
 	if (e->kind == PICO_OK)
-		pico_error_set(e, PICO_NOT_FOUND, "no such stream");
+		node_no_topic(n, ref, e);
 	return NULL;
 }
 

@@ -181,7 +181,8 @@ static void repair_propose_delete(struct node *n, const struct state_topic *t)
 static void repair_topic(struct node *n, const struct state_topic *t)
 {
 	const struct log *first = node_log(n, t, 0);
-	if (t->initial && first != NULL && log_next(first) == 0 && t->partition[0].start == 0) {
+	const struct state_parent p = state_partition_parent(t, 0);
+	if (t->initial && first != NULL && log_next(first) <= p.end && t->partition[0].start <= p.offset) {
 		repair_propose_delete(n, t);
 		return;
 	}

@@ -134,7 +134,8 @@ void op_fail(struct op *op, const struct pico_error *error)
 bool node_topic_is_born(const struct node *n, const struct state_topic *t)
 {
 	const struct log *first = node_log(n, t, 0);
-	return !t->initial || first == NULL || t->partition[0].start > 0 || log_confirm(first) > 0;
+	const struct state_parent p = state_partition_parent(t, 0);     /* of no fork: zeroes */
+	return !t->initial || first == NULL || t->partition[0].start > p.offset || log_confirm(first) > p.end;
 }
 
 const struct state_topic *node_find_topic(struct node *n, struct call *c, const Ipc__TopicRef *ref)
@@ -149,8 +150,21 @@ const struct state_topic *node_find_topic(struct node *n, struct call *c, const 
 					    : state_topic_find(s, slice_str(ref->name));
 	if (t != NULL && node_topic_is_born(n, t))
 		return t;
-	call_fail(c, PICO_NOT_FOUND, "no such stream");
+	struct pico_error e;
+	node_no_topic(n, ref, &e);
+	call_fail(c, e.kind, "%s", e.message);
 	return NULL;
+}
+
+void node_no_topic(const struct node *n, const Ipc__TopicRef *ref, struct pico_error *ret_error)
+{
+	const struct state *s = meta_state(n->meta);
+	const struct state_topic *t = ref->topic_id.len == 16 ? state_soft_deleted_by_id(s, ref->topic_id.data)
+							      : state_soft_deleted_find(s, slice_str(ref->name));
+	if (t != NULL)
+		pico_error_set(ret_error, PICO_GONE, "the stream was deleted");
+	else
+		pico_error_set(ret_error, PICO_NOT_FOUND, "no such stream");
 }
 
 struct log *node_log(const struct node *n, const struct state_topic *t, uint32_t partition)

@@ -9,6 +9,7 @@
 #include <uthash.h>
 
 #include "storaged/engine/engine.h"
+#include "storaged/meta/state_fork.h"
 #include "storaged/node.h"
 
 #define OP_MAGIC 0x4f504f50u
@@ -100,6 +101,8 @@ void call_fail(struct call *c, enum pico_error_kind kind, const char *fmt, ...) 
 bool node_topic_is_born(const struct node *n, const struct state_topic *t);
 /* Resolves a reference; NULL (and the call is answered) when there is no such topic. */
 const struct state_topic *node_find_topic(struct node *n, struct call *c, const Ipc__TopicRef *ref);
+/* What to say of a topic that is not there: NOT_FOUND, or GONE while forks of it are left. */
+void node_no_topic(const struct node *n, const Ipc__TopicRef *ref, struct pico_error *ret_error);
 /* The log of a partition here; NULL (and the call is answered) when it is not ours or does not exist. */
 struct log *node_find_log(struct node *n, struct call *c, const struct state_topic *t, uint32_t partition);
 /* The same without a call: NULL when there is none. */

@@ -95,6 +95,14 @@ check_PROGRAMS += t/00-unit-meta-objects
 t_00_unit_meta_objects_SOURCES = t/unit/meta_objects.c $(META_FIXTURE)
 t_00_unit_meta_objects_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
 
+check_PROGRAMS += t/00-unit-meta-forks
+t_00_unit_meta_forks_SOURCES = t/unit/meta_forks.c $(META_FIXTURE)
+t_00_unit_meta_forks_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
+
+check_PROGRAMS += t/00-unit-meta-random
+t_00_unit_meta_random_SOURCES = t/unit/meta_random.c $(META_FIXTURE)
+t_00_unit_meta_random_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
+
 check_PROGRAMS += t/00-unit-meta-state
 t_00_unit_meta_state_SOURCES = t/unit/meta_state.c $(META_FIXTURE)
 t_00_unit_meta_state_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
@@ -294,6 +302,7 @@ include t/fuzz/local.mk
 include t/bench/local.mk
 include t/sim/local.mk
 EXTRA_DIST += t/golden/meta_row.bin t/golden/meta_row_update.bin t/golden/meta_row_grow.bin t/golden/meta_row_commit.bin t/golden/meta_entity_topic.bin \
-	t/golden/meta_entity_object.bin t/golden/cluster.bin
+	t/golden/meta_entity_object.bin t/golden/meta_row_fork.bin t/golden/meta_entity_fork.bin \
+	t/golden/meta_entity_soft_deleted.bin t/golden/cluster.bin
 EXTRA_DIST += t/golden/ipc_hello.bin t/golden/ipc_append.bin t/golden/ipc_error.bin t/golden/ipc_release.bin
 include t/regress/local.mk

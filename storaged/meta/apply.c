@@ -14,7 +14,7 @@
 
 #include "common/must.h"
 #include "common/wire.h"
-#include "storaged/meta/state_priv.h"
+#include "storaged/meta/apply.h"
 
 #define PRODUCER_IDS_MAX 1000000u        /* of one block */
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 #include "common/must.h"
+#include "storaged/meta/apply.h"
 #include "storaged/meta/object_message.h"
-#include "storaged/meta/state_priv.h"
 
 #define OBJECT "object %" PRIu32 "/%" PRIu64 "/%" PRIu64
 #define OBJECT_ARGS(id) (id).node, (id).session, (id).number

@@ -9,7 +9,7 @@
 
 #include "common/must.h"
 #include "common/topic_name.h"
-#include "storaged/meta/state_priv.h"
+#include "storaged/meta/apply.h"
 
 static const char *text(const char *s)
 {
@@ -63,7 +63,7 @@ static void config_merge(const struct topic_entity *x, const Meta__UpdateTopic *
 static bool alias_is_free(const struct state *s, const struct state_topic *t, const Meta__UpdateTopic *u,
 			  Meta__Result__One *one)
 {
-	const struct state_topic *holder = state_topic_by_alias(s, slice_str(u->kafka_topic));
+	const struct state_topic *holder = name_index_find(&s->by_alias, slice_str(u->kafka_topic));
 	if (!u->set_kafka_topic || holder == NULL || holder == t)
 		return true;
 	apply_refuse(one, PICO_CONFLICT, "Kafka name %s belongs to %s", u->kafka_topic, holder->name);

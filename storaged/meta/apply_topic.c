@@ -11,7 +11,7 @@
 
 #include "common/must.h"
 #include "common/topic_name.h"
-#include "storaged/meta/state_priv.h"
+#include "storaged/meta/apply.h"
 
 #define CONTENT_TYPE_MAX 1024
 
@@ -140,7 +140,7 @@ static bool text_equal(const char *a, const char *b)
 /* The topic has another alias than the one asked for. */
 static void compare_alias(const struct state *s, const struct state_topic *t, const char *alias, Meta__Result__One *one)
 {
-	const struct state_topic *holder = state_topic_by_alias(s, slice_str(alias));
+	const struct state_topic *holder = name_index_find(&s->by_alias, slice_str(alias));
 	if (holder != NULL)
 		apply_refuse(one, PICO_CONFLICT, "Kafka name %s belongs to %s", alias, holder->name);
 	else if (t->kafka_topic == NULL)
@@ -168,13 +168,18 @@ static void compare_named(const struct state *s, const struct state_topic *t, co
 		apply_refuse(one, PICO_CONFLICT, "%s exists with another config", t->name);
 	else if (!owners_equal(t, c))
 		apply_refuse(one, PICO_CONFLICT, "%s exists with other owners", t->name);
+	else
+		apply_fork_compare(t, c, one);
 }
 
 static void compare_existing(const struct state *s, const struct state_topic *t, const Meta__CreateTopic *c,
 			     Meta__Result__One *one)
 {
 	apply_bytes(&one->topic_id, t->id, 16);
-	if (!state_media_type_equal(t->content_type, c->content_type))
+	if (t->soft_deleted)
+		apply_refuse(one, PICO_CONFLICT, "%s was deleted; its name is free when the last fork of it is gone",
+			     t->name);
+	else if (!state_media_type_equal(t->content_type, c->content_type))
 		apply_refuse(one, PICO_CONFLICT, "%s exists with content type %s", t->name, t->content_type);
 	else if (t->ttl_seconds != c->ttl_seconds)
 		apply_refuse(one, PICO_CONFLICT, "%s exists with TTL %" PRIu64 " s, not %" PRIu64 " s (0: none)",
@@ -197,13 +202,13 @@ static bool choose_alias(const struct state *s, const Meta__CreateTopic *c, char
 	ret_alias[0] = '\0';
 	if (!c->has_kafka_topic) {
 		size_t n = topic_alias_derive(slice_str(c->name), ret_alias);
-		if (n == 0 || state_topic_by_alias(s, slice_of(ret_alias, n)) != NULL)
+		if (n == 0 || name_index_find(&s->by_alias, slice_of(ret_alias, n)) != NULL)
 			ret_alias[0] = '\0';
 		return true;
 	}
 	if (!has_text(c->kafka_topic))
 		return true;
-	const struct state_topic *holder = state_topic_by_alias(s, slice_str(c->kafka_topic));
+	const struct state_topic *holder = name_index_find(&s->by_alias, slice_str(c->kafka_topic));
 	if (holder != NULL) {
 		apply_refuse(one, PICO_CONFLICT, "Kafka name %s belongs to %s", c->kafka_topic, holder->name);
 		return false;
@@ -273,34 +278,54 @@ static void fill_entity(struct state *s, const Meta__CreateTopic *c, char *alias
 	e->initial = c->initial;
 }
 
+/* False: no node takes new logs. */
+static bool fill_partitions(struct state *s, const struct sql_row *row, const Meta__CreateTopic *c, Meta__TopicEntity *e)
+{
+	struct state_node *first = c->initial ? state_node_find(s, row->node) : NULL;
+	for (size_t i = 0; i < e->n_partitions; i++) {
+		Meta__PartitionEntity *p = e->partitions[i];
+		p->log_id = s->next_log_id + i;
+		/* First records are still to come; the log closes behind them. */
+		p->closed = c->closed && !(c->initial && i == 0);
+	}
+	return c->fork != NULL || apply_choose_owners(s, c->n_owners != 0 ? c->owners : NULL, first, e->partitions[0],
+						      e->n_partitions);
+}
+
+static void created(struct state *s, const struct sql_row *row, const Meta__TopicEntity *e, Meta__Result__One *one)
+{
+	struct state_topic *t = state_topic_add(s, e, row->idx);
+	must(state_fork_link(s, t));
+	s->next_log_id += e->n_partitions;
+	apply_bytes(&one->topic_id, e->topic_id.data, 16);
+	one->created = true;
+}
+
 static void create(struct state *s, const struct sql_row *row, const Meta__CreateTopic *c, char *alias,
 		   Meta__Result__One *one)
 {
-	size_t n = c->partitions == 0 ? 1 : c->partitions;
+	const struct state_topic *source = c->fork != NULL ? apply_fork_source(s, row, c, one) : NULL;
+	if (one->error != PICO_OK)
+		return;
+	size_t n = source != NULL ? source->n_partitions : c->partitions == 0 ? 1 : c->partitions;
 	Meta__PartitionEntity *partition = must_calloc(n, sizeof(*partition));
-	Meta__PartitionEntity **pointer = must_calloc(n, sizeof(*pointer));
+	Meta__TopicEntity e = META__TOPIC_ENTITY__INIT;
+	fill_entity(s, c, alias, &e);
+	e.n_partitions = n;
+	e.partitions = must_calloc(n, sizeof(*e.partitions));
 	for (size_t i = 0; i < n; i++) {
 		meta__partition_entity__init(&partition[i]);
-		pointer[i] = &partition[i];
-		partition[i].log_id = s->next_log_id + i;
-		/* First records are still to come; the log closes behind them. */
-		partition[i].closed = c->closed && !(c->initial && i == 0);
+		e.partitions[i] = &partition[i];
 	}
-	struct state_node *first = c->initial ? state_node_find(s, row->node) : NULL;
-	if (!apply_choose_owners(s, c->n_owners != 0 ? c->owners : NULL, first, partition, n)) {
+	if (!fill_partitions(s, row, c, &e)) {
 		apply_refuse(one, PICO_UNAVAILABLE, "no node takes new logs: every node has 0 slots or is down");
 	} else {
-		Meta__TopicEntity e = META__TOPIC_ENTITY__INIT;
-		fill_entity(s, c, alias, &e);
-		e.n_partitions = n;
-		e.partitions = pointer;
-		state_topic_add(s, &e, row->idx);
-		s->next_log_id += n;
-		apply_bytes(&one->topic_id, c->topic_id.data, 16);
-		one->created = true;
+		if (source != NULL)
+			apply_fork_fill(source, c, &e);
+		created(s, row, &e, one);
 	}
+	free(e.partitions);
 	free(partition);
-	free(pointer);
 }
 
 void apply_create_topic(struct state *s, const struct sql_row *row, const Meta__Command *command,
@@ -312,11 +337,11 @@ void apply_create_topic(struct state *s, const struct sql_row *row, const Meta__
 		apply_refuse(one, PICO_BAD_REQUEST, "%s", fault);
 		return;
 	}
-	const struct state_topic *old = state_topic_by_name(s, slice_str(c->name));
+	const struct state_topic *old = name_index_find(&s->by_name, slice_str(c->name));
 	char alias[TOPIC_ALIAS_MAX + 1];
 	if (old != NULL)
 		compare_existing(s, old, c, one);
-	else if (state_topic_by_id(s, c->topic_id.data) != NULL)
+	else if (topic_hash_find(&s->by_id, c->topic_id.data) != NULL)
 		apply_refuse(one, PICO_CONFLICT, "the topic id is taken");
 	else if (choose_alias(s, c, alias, one))
 		create(s, row, c, alias, one);
@@ -327,11 +352,15 @@ void apply_create_topic(struct state *s, const struct sql_row *row, const Meta__
 struct state_topic *apply_named_topic(const struct state *s, const ProtobufCBinaryData *id, Meta__Result__One *one)
 {
 	struct state_topic *t = id->len == 16 ? topic_hash_find(&s->by_id, id->data) : NULL;
-	if (t == NULL)
+	if (t == NULL) {
 		apply_refuse(one, PICO_NOT_FOUND, "no topic has that id");
-	else
-		apply_bytes(&one->topic_id, t->id, 16);
-	return t;
+		return NULL;
+	}
+	apply_bytes(&one->topic_id, t->id, 16);
+	if (!t->soft_deleted)
+		return t;
+	apply_refuse(one, PICO_GONE, "%s was deleted; it is kept for its forks", t->name);
+	return NULL;
 }
 
 static bool all_closed(const struct state_topic *t)
@@ -370,5 +399,5 @@ void apply_delete_topic(struct state *s, const struct sql_row *row, const Meta__
 {
 	struct state_topic *t = apply_named_topic(s, &command->delete_topic->topic_id, one);
 	if (t != NULL)
-		state_topic_drop(s, t, row->idx);
+		state_topic_delete(s, t, row->idx);
 }

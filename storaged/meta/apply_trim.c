@@ -6,14 +6,14 @@
  */
 #include <inttypes.h>
 
-#include "storaged/meta/state_priv.h"
+#include "storaged/meta/apply.h"
 
 void apply_trim_many(struct state *s, const struct sql_row *row, const Meta__Command *command, Meta__Result__One *one)
 {
 	const Meta__TrimMany *m = command->trim_many;
 	for (size_t i = 0; i < m->n_trim; i++) {
 		struct state_topic *t = log_map_find(&s->by_log, m->trim[i]->log_id);
-		if (t == NULL)
+		if (t == NULL || t->soft_deleted)
 			continue;
 		struct state_partition *p = &t->partition[state_partition_index(t, m->trim[i]->log_id)];
 		if (m->trim[i]->start <= p->start)
@@ -40,7 +40,7 @@ void apply_expire_topic(struct state *s, const struct sql_row *row, const Meta__
 		apply_refuse(one, PICO_CONFLICT, "%s expires at %" PRId64 " ms by now, not at %" PRId64 " ms", t->name,
 			     t->expires_at_ms, x->expires_at_ms);
 	else
-		state_topic_drop(s, t, row->idx);
+		state_topic_delete(s, t, row->idx);
 }
 
 void apply_touch_expiry(struct state *s, const struct sql_row *row, const Meta__Command *command, Meta__Result__One *one)

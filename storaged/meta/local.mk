@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 storaged_libstoraged_a_SOURCES += \
-	storaged/meta/apply.c \
+	storaged/meta/apply.c storaged/meta/apply.h \
+	storaged/meta/apply_fork.c \
 	storaged/meta/apply_objects.c \
 	storaged/meta/apply_settings.c \
 	storaged/meta/apply_topic.c \
@@ -17,5 +18,6 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/meta/sqlite.c \
 	storaged/meta/sqlite_db.c storaged/meta/sqlite_db.h \
 	storaged/meta/state.c storaged/meta/state.h storaged/meta/state_priv.h \
+	storaged/meta/state_fork.c storaged/meta/state_fork.h \
 	storaged/meta/topic_hash.c storaged/meta/topic_hash.h
 EXTRA_DIST += storaged/meta/README

@@ -120,6 +120,7 @@ static void fill_topic(const struct state_topic *t, Meta__TopicEntity *e)
 	e->expires_at_ms = t->expires_at_ms;
 	e->initial = t->initial;
 	e->created_closed = t->created_closed;
+	e->soft_deleted = t->soft_deleted;
 }
 
 void topic_entity_fill(struct topic_entity *x, const struct state_topic *t)
@@ -134,6 +135,7 @@ void topic_entity_fill(struct topic_entity *x, const struct state_topic *t)
 	fill_topic(t, &x->e);
 	fill_partitions(t, x->partition, x->e.partitions);
 	fill_config(t, x->config, x->e.config);
+	state_fork_fill(t, &x->e);
 }
 
 void topic_entity_done(struct topic_entity *x)

@@ -81,12 +81,41 @@ static int load_object(struct state *s, const struct sql_entity *entity)
 	return err;
 }
 
+/* A fork has a source and parents from partition 0 on; what is no fork has neither. */
+static bool fork_is_sound(const Meta__TopicEntity *e)
+{
+	if (e->source.len != 0 && (e->source.len != 16 || e->partitions[0]->parent_log == 0))
+		return false;
+	for (size_t i = 0; i < e->n_partitions; i++) {
+		const Meta__PartitionEntity *p = e->partitions[i];
+		if (p->parent_log != 0 && (e->source.len == 0 || (i > 0 && e->partitions[i - 1]->parent_log == 0)))
+			return false;
+		if (p->parent_log != 0 && p->parent_end > p->fork_offset)
+			return false;
+	}
+	return true;
+}
+
+/* All topics are there: their forks find them, in no circle; a SOFT_DELETED one has forks. */
+static bool link_forks(struct state *s)
+{
+	struct state_topic *t;
+	for (t = s->oldest; t != NULL; t = t->newer)
+		if (!state_fork_link(s, t))
+			return false;
+	for (t = s->oldest; t != NULL; t = t->newer)
+		if (state_fork_depth(t) > STATE_FORK_DEPTH_MAX || (t->soft_deleted && state_topic_n_forks(t) == 0))
+			return false;
+	return true;
+}
+
 static bool topic_is_sound(const struct state *s, const Meta__TopicEntity *e)
 {
 	if (e->topic_id.len != 16 || e->name[0] != '/' || e->n_config > UINT16_MAX || e->n_partitions == 0 ||
-	    e->n_partitions > STATE_PARTITIONS_MAX || state_topic_by_id(s, e->topic_id.data) != NULL ||
-	    state_topic_by_name(s, slice_str(e->name)) != NULL ||
-	    (e->kafka_topic[0] != '\0' && state_topic_by_alias(s, slice_str(e->kafka_topic)) != NULL))
+	    e->n_partitions > STATE_PARTITIONS_MAX || topic_hash_find(&s->by_id, e->topic_id.data) != NULL ||
+	    name_index_find(&s->by_name, slice_str(e->name)) != NULL ||
+	    (e->kafka_topic[0] != '\0' && name_index_find(&s->by_alias, slice_str(e->kafka_topic)) != NULL) ||
+	    !fork_is_sound(e))
 		return false;
 	for (size_t i = 0; i < e->n_partitions; i++) {
 		uint64_t log_id = e->partitions[i]->log_id;
@@ -151,7 +180,7 @@ int state_load(struct state *s, uint64_t idx, const struct sql_entity *entities,
 	for (size_t kind = 0; kind < sizeof(loaders) / sizeof(loaders[0]) && err == 0; kind++)
 		err = load_kind(s, sorted, n, kind, &loaded);
 	/* A kind of entity that only a newer release knows must not be lost. */
-	if (err == 0 && (loaded != n || s->cluster_id == NULL))
+	if (err == 0 && (loaded != n || s->cluster_id == NULL || !link_forks(s)))
 		err = -EBADMSG;
 	s->idx = idx;
 	free(sorted);

@@ -39,6 +39,7 @@ void state_free(struct state *s)
 		return;
 	for (struct state_topic *t = s->oldest, *newer; t != NULL; t = newer) {
 		newer = t->newer;
+		free(t->fork);
 		free(t);
 	}
 	for (size_t i = 0; i < s->n_nodes; i++)
@@ -257,6 +258,7 @@ static struct state_topic *topic_new(const Meta__TopicEntity *e)
 	t->initial = e->initial;
 	t->created_closed = e->created_closed;
 	t->schema_validate = e->schema_validate;
+	t->soft_deleted = e->soft_deleted;
 	for (size_t i = 0; i < e->n_partitions; i++) {
 		const Meta__PartitionEntity *p = e->partitions[i];
 		t->partition[i] = (struct state_partition){
@@ -278,6 +280,8 @@ static void count_logs(struct state *s, const struct state_topic *t, int64_t ste
 struct state_topic *state_topic_add(struct state *s, const Meta__TopicEntity *e, uint64_t idx)
 {
 	struct state_topic *t = topic_new(e);
+	state_fork_attach(t, e);
+	s->n_soft_deleted += t->soft_deleted;
 	topic_hash_add(&s->by_id, t);
 	name_index_add(&s->by_name, t);
 	if (t->kafka_topic != NULL)
@@ -318,6 +322,8 @@ void state_topic_drop(struct state *s, struct state_topic *t, uint64_t idx)
 	memcpy(d.topic_id, t->id, 16);
 	state_remember_deleted(s, d);
 	topic_leave(s, t);
+	s->n_soft_deleted -= t->soft_deleted;
+	state_fork_unlink(t);
 	free(t);
 }
 
@@ -327,6 +333,7 @@ struct state_topic *state_topic_replace(struct state *s, struct state_topic *t, 
 	snapshot_save(s, t);
 	topic_leave(s, t);
 	struct state_topic *replaced = state_topic_add(s, e, idx);
+	state_fork_move(t, replaced);
 	free(t);
 	return replaced;
 }
@@ -338,33 +345,51 @@ void state_topic_touch(struct state *s, struct state_topic *t, uint64_t idx)
 	list_append(s, t, idx);
 }
 
+static const struct state_topic *living(const struct state_topic *t)
+{
+	return t != NULL && !t->soft_deleted ? t : NULL;
+}
+
+static const struct state_topic *next_living(const struct name_index *x, struct slice after)
+{
+	const struct state_topic *t = name_index_next(x, after);
+	while (t != NULL && t->soft_deleted)
+		t = name_index_next(x, slice_str(x->name(t)));
+	return t;
+}
+
 const struct state_topic *state_topic_by_id(const struct state *s, const uint8_t id[16])
 {
-	return topic_hash_find(&s->by_id, id);
+	return living(topic_hash_find(&s->by_id, id));
 }
 
 const struct state_topic *state_topic_by_name(const struct state *s, struct slice path)
 {
-	return name_index_find(&s->by_name, path);
+	return living(name_index_find(&s->by_name, path));
 }
 
 const struct state_topic *state_topic_by_alias(const struct state *s, struct slice alias)
 {
-	return name_index_find(&s->by_alias, alias);
+	return living(name_index_find(&s->by_alias, alias));
 }
 
-const struct state_topic *state_topic_find(const struct state *s, struct slice spelling)
+struct state_topic *state_find_any(const struct state *s, struct slice spelling)
 {
 	uint8_t path[513] = "/";
 	if (spelling.n == 0 || spelling.n >= sizeof(path))
 		return NULL;
 	if (spelling.p[0] == '/')
-		return state_topic_by_name(s, spelling);
-	const struct state_topic *t = state_topic_by_alias(s, spelling);
+		return name_index_find(&s->by_name, spelling);
+	struct state_topic *t = name_index_find(&s->by_alias, spelling);
 	if (t != NULL)
 		return t;
 	memcpy(path + 1, spelling.p, spelling.n);
-	return state_topic_by_name(s, slice_of(path, spelling.n + 1));
+	return name_index_find(&s->by_name, slice_of(path, spelling.n + 1));
+}
+
+const struct state_topic *state_topic_find(const struct state *s, struct slice spelling)
+{
+	return living(state_find_any(s, spelling));
 }
 
 uint32_t state_partition_index(const struct state_topic *t, uint64_t log_id)
@@ -388,12 +413,12 @@ const struct state_topic *state_topic_by_log(const struct state *s, uint64_t log
 
 const struct state_topic *state_topic_next(const struct state *s, struct slice start_after)
 {
-	return name_index_next(&s->by_name, start_after);
+	return next_living(&s->by_name, start_after);
 }
 
 const struct state_topic *state_topic_next_alias(const struct state *s, struct slice start_after)
 {
-	return name_index_next(&s->by_alias, start_after);
+	return next_living(&s->by_alias, start_after);
 }
 
 /* ---------------------------------------------------------------- small facts */
@@ -430,7 +455,7 @@ uint32_t state_format(const struct state *s)
 
 size_t state_n_topics(const struct state *s)
 {
-	return s->by_name.n;
+	return s->by_name.n - s->n_soft_deleted;
 }
 
 uint64_t state_next_producer_id(const struct state *s)

@@ -17,6 +17,7 @@
 #define META_ROW_COMMANDS_MAX 256
 
 struct state;
+struct state_fork;
 
 struct state_partition {
 	uint64_t log_id;
@@ -45,9 +46,11 @@ struct state_topic {
 	uint64_t changed_idx;           /* row of the last change */
 	uint32_t n_partitions;
 	bool closed, closing, initial, created_closed, schema_validate;
+	bool soft_deleted;              /* deleted; here for its forks alone */
 	uint16_t n_config;
 	struct state_partition *partition;
 	struct state_config *config;
+	struct state_fork *fork;        /* owned; private (state_fork.h): NULL when it neither is a fork nor has any */
 	struct state_topic *older, *newer;  /* private: in order of changed_idx */
 };
 
@@ -89,10 +92,11 @@ int64_t state_clock_ms(const struct state *s);
 const uint8_t *state_cluster_uuid(const struct state *s);   /* 16 bytes; NULL before InitCluster */
 const char *state_cluster_id(const struct state *s);        /* NULL before InitCluster */
 uint32_t state_format(const struct state *s);
-size_t state_n_topics(const struct state *s);
+size_t state_n_topics(const struct state *s);               /* without SOFT_DELETED ones */
 uint64_t state_next_producer_id(const struct state *s);     /* no id from here on was ever given out */
 bool state_was_registered(const struct state *s);           /* RegisterNode ever applied */
 
+/* A SOFT_DELETED topic is not there, but for state_topic_by_log() and what state_fork.h has. */
 const struct state_topic *state_topic_by_id(const struct state *s, const uint8_t id[16]);
 const struct state_topic *state_topic_by_name(const struct state *s, struct slice path);
 const struct state_topic *state_topic_by_alias(const struct state *s, struct slice alias);

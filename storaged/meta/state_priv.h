@@ -9,6 +9,7 @@
 
 #include "storaged/meta/name_index.h"
 #include "storaged/meta/snapshot.h"
+#include "storaged/meta/state_fork.h"
 #include "storaged/meta/topic_hash.h"
 
 #define STATE_PARTITIONS_MAX 1024
@@ -65,6 +66,7 @@ struct state {
 
 	struct catalogue *catalogue;    /* owned */
 
+	size_t n_soft_deleted;          /* topics */
 	struct topic_hash by_id;
 	struct log_map by_log;
 	struct name_index by_name, by_alias;
@@ -84,10 +86,26 @@ struct session_entry *state_session_put(struct state *s, const struct state_sess
 
 /* Makes the topic and enters it everywhere; its names, id and log ids are free, its sizes within bounds. */
 struct state_topic *state_topic_add(struct state *s, const Meta__TopicEntity *e, uint64_t idx);
-/* Forgets it; the key is kept for the next snapshot. */
+/* Any topic of the spelling, as state_topic_find(). */
+struct state_topic *state_find_any(const struct state *s, struct slice spelling);
+/* Forgets it, whatever it is; the key is kept for the next snapshot. Commands call state_topic_delete(). */
 void state_topic_drop(struct state *s, struct state_topic *t, uint64_t idx);
 /* Before each change. */
 void state_topic_touch(struct state *s, struct state_topic *t, uint64_t idx);
+/* state_fork.c: deletes it, or makes it SOFT_DELETED when forks of it are left; with the last fork of such ones they go. */
+void state_topic_delete(struct state *s, struct state_topic *t, uint64_t idx);
+/* What e says of a fork; it is linked to its source later. */
+void state_fork_attach(struct state_topic *t, const Meta__TopicEntity *e);
+/* False: its source is not there, or has other logs. True for a topic that is no fork. */
+bool state_fork_link(struct state *s, struct state_topic *t);
+void state_fork_fill(const struct state_topic *t, Meta__TopicEntity *e);
+void state_fork_move(struct state_topic *from, struct state_topic *to);
+/* t goes; nothing is forked from it. */
+void state_fork_unlink(struct state_topic *t);
+/* Sources above t; more than STATE_FORK_DEPTH_MAX: that many at least, perhaps a circle. */
+uint32_t state_fork_depth(const struct state_topic *t);
+/* t is the fork that was asked for. */
+bool state_fork_is_same(const struct state_topic *t, const Meta__Fork *fork);
 /* The topic has that log. */
 uint32_t state_partition_index(const struct state_topic *t, uint64_t log_id);
 /* For changes of its strings, config or number of partitions: t is freed, what e says (it may point into t) stands in its
@@ -109,34 +127,5 @@ void topic_entity_done(struct topic_entity *x);
 void snapshot_save(struct state *s, struct state_topic *t);
 /* The same of a row of the catalogue. */
 void snapshot_save_object(struct state *s, const struct object_row *row);
-/* apply_topic.c */
-void apply_create_topic(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
-void apply_close_topic(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
-void apply_delete_topic(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
-/* NULL when it is good. */
-const char *apply_config_fault(Meta__Config *const *config, size_t n);
-const char *apply_alias_fault(const char *alias);
-/* The topic of that id; NULL and refused when there is none. */
-struct state_topic *apply_named_topic(const struct state *s, const ProtobufCBinaryData *id, Meta__Result__One *one);
-/* Owners of n new partitions: those given, else by placement, the first one's on `first` when that is not NULL. False:
- * no node takes any. */
-bool apply_choose_owners(struct state *s, const uint32_t *given, struct state_node *first,
-			 Meta__PartitionEntity *partition, size_t n);
-/* apply_settings.c */
-void apply_update_topic(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
-void apply_grow_topic(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
-/* apply_objects.c */
-void apply_commit_objects(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
-void apply_objects_deleted(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
-/* apply_trim.c */
-void apply_trim_many(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
-void apply_expire_topic(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
-void apply_touch_expiry(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
-/* apply.c */
-/* What a check says, as an error; frees what it left in `one`. */
-void apply_checked(Meta__Result__One *one, struct pico_error *ret_error);
-void apply_refuse(Meta__Result__One *one, enum pico_error_kind kind, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-void apply_bytes(ProtobufCBinaryData *ret, const void *p, size_t n);
 
 #endif

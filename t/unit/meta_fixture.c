@@ -57,6 +57,7 @@ static uint32_t run_row(struct fixture *f, Meta__Command **c, size_t n, uint32_t
 		.chain = state_chain_next(state_chain(f->s), payload), .payload = payload,
 	};
 	Meta__Result *results;
+	f->row = r;
 	f->err = state_apply(f->s, &r, &results);
 	if (f->err != 0)
 		return UINT32_MAX;
@@ -144,6 +145,27 @@ static void fill_create(Meta__CreateTopic *create, const struct create_args *a)
 		create->kafka_topic = (char *)a->kafka;
 }
 
+struct fork_message {
+	Meta__Fork m;
+	Meta__Fork__Point point[4], *pointer[4];
+};
+
+static void fill_fork(struct fork_message *x, const struct create_args *a)
+{
+	meta__fork__init(&x->m);
+	x->m.source = (ProtobufCBinaryData){ .data = (uint8_t *)a->source, .len = a->source_len == 0 ? 16 : a->source_len };
+	x->m.n_points = a->n_points == 0 ? 1 : a->n_points;
+	x->m.points = x->pointer;
+	x->m.sub_offset = a->sub_offset;
+	x->m.at_tail = a->at_tail;
+	for (size_t i = 0; i < x->m.n_points; i++) {
+		meta__fork__point__init(&x->point[i]);
+		x->point[i].offset = a->offset[i];
+		x->point[i].parent_end = a->parent_end[i];
+		x->pointer[i] = &x->point[i];
+	}
+}
+
 uint32_t fixture_create(struct fixture *f, const struct create_args *a)
 {
 	uint8_t id[16] = { 0 };
@@ -152,7 +174,12 @@ uint32_t fixture_create(struct fixture *f, const struct create_args *a)
 	if (a->id != 0)
 		memset(id, a->id, sizeof(id));
 	Meta__CreateTopic create = META__CREATE_TOPIC__INIT;
+	struct fork_message fork;
 	fill_create(&create, a);
+	if (a->source != NULL) {
+		fill_fork(&fork, a);
+		create.fork = &fork.m;
+	}
 	create.topic_id = (ProtobufCBinaryData){ .data = id, .len = a->id_len == 0 ? 16 : a->id_len };
 	create.node = f->node;
 	create.session = f->session;
@@ -357,6 +384,38 @@ void fixture_keep(struct fixture *f, struct kept *k)
 	state_snapshot_end(f->s);
 }
 
+static bool cluster_equal(struct slice a, struct slice b)
+{
+	Meta__ClusterEntity *x = meta__cluster_entity__unpack(NULL, a.n, a.p);
+	Meta__ClusterEntity *y = meta__cluster_entity__unpack(NULL, b.n, b.p);
+	must(x != NULL && y != NULL);
+	bool same = x->next_log_id == y->next_log_id && x->next_producer_id == y->next_producer_id &&
+		    x->next_run == y->next_run && x->format == y->format;
+	meta__cluster_entity__free_unpacked(x, NULL);
+	meta__cluster_entity__free_unpacked(y, NULL);
+	return same;
+}
+
+static bool node_equal(struct slice a, struct slice b)
+{
+	Meta__NodeEntity *x = meta__node_entity__unpack(NULL, a.n, a.p), *y = meta__node_entity__unpack(NULL, b.n, b.p);
+	must(x != NULL && y != NULL);
+	bool same = x->session == y->session && x->slots == y->slots && x->boot_id.len == y->boot_id.len &&
+		    memcmp(x->boot_id.data, y->boot_id.data, x->boot_id.len) == 0 && strcmp(x->host, y->host) == 0;
+	meta__node_entity__free_unpacked(x, NULL);
+	meta__node_entity__free_unpacked(y, NULL);
+	return same;
+}
+
+static bool entity_equal(const struct sql_entity *a, const struct sql_entity *b)
+{
+	if (slice_is(a->key, "cluster"))
+		return cluster_equal(a->payload, b->payload);
+	if (memcmp(a->key.p, "node/", 5) == 0)
+		return node_equal(a->payload, b->payload);
+	return a->idx == b->idx && slice_eq(a->payload, b->payload);
+}
+
 bool kept_equal(const struct kept *a, const struct kept *b)
 {
 	size_t i = 0;
@@ -364,10 +423,7 @@ bool kept_equal(const struct kept *a, const struct kept *b)
 		size_t k = 0;
 		while (k < b->n && !slice_eq(a->e[i].key, b->e[k].key))
 			k++;
-		if (k == b->n)
-			return false;
-		bool of_row = slice_is(a->e[i].key, "cluster") || memcmp(a->e[i].key.p, "node/", 5) == 0;
-		if (!of_row && (a->e[i].idx != b->e[k].idx || !slice_eq(a->e[i].payload, b->e[k].payload)))
+		if (k == b->n || !entity_equal(&a->e[i], &b->e[k]))
 			return false;
 	}
 	return a->n == b->n;

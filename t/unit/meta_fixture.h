@@ -21,6 +21,7 @@ struct fixture {
 	uint8_t topic_id[16];
 	uint8_t payload[8192];
 	size_t payload_len;
+	struct sql_row row;             /* its payload is the above */
 };
 
 void fixture_empty(struct fixture *f);
@@ -49,6 +50,11 @@ struct create_args {
 	const char *config[2];          /* name, value */
 	uint8_t id;                     /* 16 times; 0: a fresh one */
 	size_t id_len;                  /* 0: 16 */
+	const uint8_t *source;          /* 16 bytes; NULL: no fork */
+	size_t source_len;              /* 0: 16 */
+	size_t n_points;                /* 0: 1 */
+	uint64_t offset[4], parent_end[4], sub_offset;
+	bool at_tail;
 };
 uint32_t fixture_create(struct fixture *f, const struct create_args *a);
 /* Topic /taken/name with one of every setting: see its body; node 2 registers, too. */
@@ -97,7 +103,7 @@ struct kept {
 void kept_add(void *arg, const struct sql_entity *e);
 /* The whole state as it is now. k is empty. */
 void fixture_keep(struct fixture *f, struct kept *k);
-/* Byte for byte, but for what every row changes: cluster, and the proposer's node with its last result. */
+/* Byte for byte, but for what every row changes: clock and chain, number and result of the proposer's last one. */
 bool kept_equal(const struct kept *a, const struct kept *b);
 /* NULL: refused. */
 struct state *kept_load(const struct kept *k, uint64_t idx);

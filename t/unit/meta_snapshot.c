@@ -14,6 +14,7 @@
 #include "common/must.h"
 #include "storaged/meta/cluster.h"
 #include "storaged/meta/snapshot.h"
+#include "storaged/meta/state_fork.h"
 #include "t/unit/meta_fixture.h"
 
 static void assert_same_topic(const struct state_topic *a, const struct state_topic *b)
@@ -278,6 +279,32 @@ static void check_golden(const char *name, const void *bytes, size_t n)
 	assert_memory_equal(golden, bytes, n);
 }
 
+static struct slice read_golden(const char *name, uint8_t *bytes, size_t size)
+{
+	char path[512];
+	const char *src = getenv("PICO_SRC");
+	snprintf(path, sizeof(path), "%s/t/golden/%s", src == NULL ? "." : src, name);
+	FILE *in = fopen(path, "rb");
+	if (in == NULL)
+		fail_msg("%s is missing", path);
+	size_t n = fread(bytes, 1, size, in);
+	fclose(in);
+	return slice_of(bytes, n);
+}
+
+static void apply_golden(struct fixture *f, const char *name)
+{
+	uint8_t bytes[4096];
+	struct sql_row row = {
+		.idx = state_idx(f->s) + 1, .node = 1, .session = 1, .proposal = f->proposal++,
+		.payload = read_golden(name, bytes, sizeof(bytes)),
+	};
+	Meta__Result *results;
+	assert_int_equal(state_apply(f->s, &row, &results), 0);
+	assert_int_equal(results->one[0]->error, PICO_OK);
+	meta__result__free_unpacked(results, NULL);
+}
+
 static void check_golden_entity(const struct kept *k, const char *key, const char *name)
 {
 	size_t i = 0;
@@ -316,6 +343,30 @@ static void write_golden_objects(void)
 	fixture_done(&f);
 }
 
+/* Of the topic of meta_row.bin: a fork, and the source when it was deleted. */
+static void write_golden_fork(void)
+{
+	struct fixture f;
+	fixture_new(&f);
+	apply_golden(&f, "meta_row.bin");
+	uint8_t source[16];
+	memset(source, 'T', sizeof(source));
+	struct create_args a = {
+		.name = "/orders/fork", .source = source, .n_points = 2, .offset = { 300, 0 }, .parent_end = { 290, 0 },
+		.sub_offset = 7, .initial = true, .id = 'F',
+	};
+	f.now_ms = 1700000002000;
+	assert_int_equal(fixture_create(&f, &a), PICO_OK);
+	check_golden("meta_row_fork.bin", f.payload, f.payload_len);
+	assert_int_equal(fixture_delete(&f, source), PICO_OK);
+	struct kept k = { 0 };
+	fixture_keep(&f, &k);
+	check_golden_entity(&k, "topic/46464646464646464646464646464646", "meta_entity_fork.bin");
+	check_golden_entity(&k, "topic/54545454545454545454545454545454", "meta_entity_soft_deleted.bin");
+	kept_done(&k);
+	fixture_done(&f);
+}
+
 static void test_golden(void **arg)
 {
 	struct fixture f;
@@ -350,23 +401,11 @@ static void test_golden(void **arg)
 	check_golden("meta_row_grow.bin", f.payload, f.payload_len);
 	fixture_done(&f);
 	write_golden_objects();
+	write_golden_fork();
 	uint8_t uuid[16], object[64];
 	memset(uuid, 7, sizeof(uuid));
 	size_t n = cluster_object_encode(uuid, object);
 	check_golden("cluster.bin", object, n);
-}
-
-static struct slice read_golden(const char *name, uint8_t *bytes, size_t size)
-{
-	char path[512];
-	const char *src = getenv("PICO_SRC");
-	snprintf(path, sizeof(path), "%s/t/golden/%s", src == NULL ? "." : src, name);
-	FILE *in = fopen(path, "rb");
-	if (in == NULL)
-		fail_msg("%s is missing", path);
-	size_t n = fread(bytes, 1, size, in);
-	fclose(in);
-	return slice_of(bytes, n);
 }
 
 static void check_golden_topic(const struct state_topic *t)
@@ -385,19 +424,6 @@ static void check_golden_topic(const struct state_topic *t)
 	assert_true(t->n_partitions == 2 && t->partition[0].log_id == 1 && t->partition[1].log_id == 2);
 	assert_true(t->partition[0].owner == 1 && t->partition[0].epoch == 0 && t->partition[0].start == 0 &&
 		    !t->partition[0].closed);
-}
-
-static void apply_golden(struct fixture *f, const char *name)
-{
-	uint8_t bytes[4096];
-	struct sql_row row = {
-		.idx = state_idx(f->s) + 1, .node = 1, .session = 1, .proposal = f->proposal++,
-		.payload = read_golden(name, bytes, sizeof(bytes)),
-	};
-	Meta__Result *results;
-	assert_int_equal(state_apply(f->s, &row, &results), 0);
-	assert_int_equal(results->one[0]->error, PICO_OK);
-	meta__result__free_unpacked(results, NULL);
 }
 
 static void test_golden_settings(void **arg)
@@ -450,6 +476,38 @@ static void test_golden_objects(void **arg)
 	fixture_done(&f);
 }
 
+static void test_golden_fork(void **arg)
+{
+	uint8_t bytes[4096], more[4096], source[16];
+	memset(source, 'T', sizeof(source));
+	struct fixture f;
+	fixture_new(&f);
+	apply_golden(&f, "meta_row.bin");
+	apply_golden(&f, "meta_row_fork.bin");
+	assert_int_equal(state_topic_n_forks(state_topic_by_id(f.s, source)), 1);
+	struct kept k = { 0 };
+	fixture_keep(&f, &k);
+	struct sql_entity fork = {
+		.key = slice_str("topic/46464646464646464646464646464646"), .idx = 2,
+		.payload = read_golden("meta_entity_fork.bin", bytes, sizeof(bytes)),
+	}, soft = {
+		.key = slice_str("topic/54545454545454545454545454545454"), .idx = 3,
+		.payload = read_golden("meta_entity_soft_deleted.bin", more, sizeof(more)),
+	};
+	kept_add(&k, &fork);
+	kept_add(&k, &soft);
+	struct state *s = kept_load(&k, state_idx(f.s));
+	assert_non_null(s);
+	const struct state_topic *t = state_topic_by_name(s, slice_str("/orders/fork")), *p = state_topic_source(t);
+	assert_true(p != NULL && p->soft_deleted && memcmp(p->id, source, 16) == 0 && state_n_topics(s) == 1);
+	struct state_parent x = state_partition_parent(t, 0), y = state_partition_parent(t, 1);
+	assert_true(x.log_id == 1 && x.end == 290 && x.offset == 300 && y.log_id == 2 && y.end == 0 && y.offset == 0);
+	assert_true(t->initial && t->partition[0].log_id == 3 && t->partition[0].owner == 1 && t->n_partitions == 2);
+	state_free(s);
+	kept_done(&k);
+	fixture_done(&f);
+}
+
 /* What an older release wrote is read by this one. */
 static void test_golden_read(void **arg)
 {
@@ -494,7 +552,7 @@ int main(void)
 		cmocka_unit_test(test_snapshot_whole), cmocka_unit_test(test_snapshot_slices),
 		cmocka_unit_test(test_snapshot_cursor_dropped), cmocka_unit_test(test_load_refuses),
 		cmocka_unit_test(test_golden), cmocka_unit_test(test_golden_read), cmocka_unit_test(test_golden_settings),
-		cmocka_unit_test(test_golden_objects),
+		cmocka_unit_test(test_golden_objects), cmocka_unit_test(test_golden_fork),
 		cmocka_unit_test(test_chain),
 	};
 	return cmocka_run_group_tests_name("meta_snapshot", tests, NULL, NULL);

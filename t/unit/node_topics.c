@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include "storaged/op.h"
 #include "t/unit/node_world.h"
 
 /* ---------------------------------------------------------------------- create */
@@ -241,6 +242,110 @@ static void test_delete(void **state)
 	assert_int_equal(append("/d", 1), 0);
 }
 
+/* ---------------------------------------------------------------------- SOFT_DELETED */
+
+static void on_forked(void *arg, const Meta__Result__One *result)
+{
+	assert_non_null(result);
+	assert_int_equal(result->error, PICO_OK);
+	*(bool *)arg = true;
+}
+
+/* No call forks yet: the command itself. */
+static void fork_topic(const char *name, const Ipc__Topic *source)
+{
+	Meta__Command c = META__COMMAND__INIT;
+	Meta__CreateTopic create = META__CREATE_TOPIC__INIT;
+	Meta__Fork fork = META__FORK__INIT;
+	Meta__Fork__Point point = META__FORK__POINT__INIT, *points[] = { &point };
+	uint8_t id[16];
+	bool done = false;
+	env_random(env, id, sizeof(id));
+	c.kind_case = META__COMMAND__KIND_CREATE_TOPIC;
+	c.create_topic = &create;
+	create.topic_id = (ProtobufCBinaryData){ .data = id, .len = 16 };
+	create.name = (char *)name;
+	create.content_type = (char *)"text/plain";
+	create.fork = &fork;
+	fork.source = source->topic_id;
+	fork.points = points;
+	fork.n_points = 1;
+	assert_int_equal(meta_propose(node->meta, &c, on_forked, &done), 0);
+	run_until(&done);
+}
+
+static void gone_in_many(Ipc__TopicRef *ref, bool kafka_names)
+{
+	Ipc__GetManyRequest r = IPC__GET_MANY_REQUEST__INIT;
+	struct asked a;
+	r.topic = &ref;
+	r.n_topic = 1;
+	r.kafka_names = kafka_names;
+	ask(&a, IPC_GET_MANY, &r.base, slice_of(NULL, 0));
+	assert_int_equal(a.error.kind, PICO_OK);
+	Ipc__GetManyAnswer *m = (Ipc__GetManyAnswer *)a.answer;
+	assert_non_null(m->one[0]->error);
+	assert_int_equal(m->one[0]->error->kind, PICO_GONE);
+	asked_done(&a);
+}
+
+static void delete_topic(Ipc__TopicRef *ref)
+{
+	Ipc__DeleteRequest r = IPC__DELETE_REQUEST__INIT;
+	struct asked a;
+	r.topic = ref;
+	ask(&a, IPC_DELETE, &r.base, slice_of(NULL, 0));
+	assert_int_equal(a.error.kind, PICO_OK);
+	assert_true(((Ipc__DeleteAnswer *)a.answer)->existed);
+	asked_done(&a);
+}
+
+/* GONE for every call, until the last fork goes. */
+static void test_soft_deleted(void **state)
+{
+	struct slice none = slice_of(NULL, 0);
+	struct asked a;
+	Ipc__Topic *t = create(&a, "/soft/deleted", 1);
+	Ipc__TopicRef path = IPC__TOPIC_REF__INIT, alias = IPC__TOPIC_REF__INIT, id = IPC__TOPIC_REF__INIT;
+	Ipc__TopicRef fork = IPC__TOPIC_REF__INIT;
+	path.name = "/soft/deleted";
+	alias.name = "soft.deleted";
+	id.topic_id = t->topic_id;
+	fork.name = "/soft/fork";
+	append("/soft/deleted", 3);
+	fork_topic("/soft/fork", t);
+	delete_topic(&path);
+	Ipc__TopicRef *const refs[] = { &path, &alias, &id };
+	for (size_t i = 0; i < 3; i++) {
+		Ipc__GetRequest get = IPC__GET_REQUEST__INIT;
+		get.topic = refs[i];
+		refuse(IPC_GET, &get.base, none, PICO_GONE);
+		if (i != 0)
+			gone_in_many(refs[i], i == 1);
+		Ipc__UpdateRequest update = IPC__UPDATE_REQUEST__INIT;
+		update.topic = refs[i];
+		refuse(IPC_UPDATE, &update.base, none, PICO_GONE);
+	}
+	Ipc__DeleteRequest again = IPC__DELETE_REQUEST__INIT;
+	again.topic = &path;
+	refuse(IPC_DELETE, &again.base, none, PICO_GONE);
+	Ipc__AppendRequest r = IPC__APPEND_REQUEST__INIT;
+	append_refused(&r, "/soft/deleted", 1, PICO_GONE, NULL);
+	Ipc__CreateRequest same = IPC__CREATE_REQUEST__INIT;
+	same.name = "/soft/deleted";
+	same.content_type = "text/plain";
+	refuse(IPC_CREATE, &same.base, none, PICO_CONFLICT);
+	delete_topic(&fork);
+	Ipc__GetRequest get = IPC__GET_REQUEST__INIT;
+	get.topic = &id;
+	refuse(IPC_GET, &get.base, none, PICO_NOT_FOUND);
+	asked_done(&a);
+	create(&a, "/soft/deleted", 1);
+	assert_true(((Ipc__CreateAnswer *)a.answer)->created);
+	assert_int_equal(offsets("/soft/deleted", 0).next, 0);
+	asked_done(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -251,6 +356,7 @@ int main(void)
 		cmocka_unit_test(test_spellings),
 		cmocka_unit_test(test_list),
 		cmocka_unit_test(test_delete),
+		cmocka_unit_test(test_soft_deleted),
 	};
 	return cmocka_run_group_tests_name("node_topics", tests, world_set_up, world_tear_down);
 }
