@@ -92,11 +92,19 @@ int peer_on_release(struct peer *peer, struct ipc_frame *f)
 	return 0;
 }
 
+/* The process may live on and look at what it was given. */
+static void ref_abandon(struct peer *peer, struct peer_ref *ref)
+{
+	for (size_t i = 0; i < ref->n_pieces; i++)
+		ref->pieces[i].segment->abandoned = true;
+	ref_free(peer, ref);
+}
+
 void peer_refs_release_all(struct peer *peer)
 {
 	struct peer_ref *ref, *next_ref;
 	HASH_ITER(hh, peer->refs, ref, next_ref)
-		ref_free(peer, ref);
+		ref_abandon(peer, ref);
 	struct peer_segment *s, *next;
 	HASH_ITER(hh, peer->segments, s, next) {
 		HASH_DEL(peer->segments, s);

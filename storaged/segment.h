@@ -30,6 +30,7 @@ static inline void pin_drop(struct pin *p)
 struct segment {
 	uint32_t id;                    /* unique in this process, from 1 */
 	struct env_segment mem;
+	bool abandoned;                 /* a pin was dropped for a reader that may still look: never write here again */
 };
 
 /* A range of a segment, kept by one count of its pin. */

@@ -549,6 +549,7 @@ static const struct scenario {
 	const char *why;                /* NULL: it is not dropped */
 	bool held;                      /* the node parks its calls */
 	bool killed;
+	bool abandons;                  /* it holds a reference when it is dropped */
 	unsigned ms;
 } scenarios[] = {
 	{ .name = "wrong proof", .act = wrong_proof, .why = "the proof in Hello is wrong" },
@@ -573,9 +574,10 @@ static const struct scenario {
 	{ .name = "credit", .act = credit, .why = "credit is overspent", .held = true },
 	{ .name = "same id", .act = same_id, .why = "request id is in use", .held = true },
 	{ .name = "frees twice", .act = frees_twice, .why = "released a reference that it does not hold" },
-	{ .name = "frees others'", .act = frees_others, .why = "released a reference that it does not hold" },
+	{ .name = "frees others'", .act = frees_others, .why = "released a reference that it does not hold", .abandons = true },
 	{ .name = "too many calls", .act = too_many_calls, .why = "too many calls outstanding", .held = true },
-	{ .name = "never frees", .act = never_frees, .why = "holds a reference that was reclaimed 5 s ago", .killed = true, .ms = 9500 },
+	{ .name = "never frees", .act = never_frees, .why = "holds a reference that was reclaimed 5 s ago", .killed = true, .abandons = true,
+	  .ms = 9500 },
 	{ .name = "writes segments", .act = writes_segments, .why = NULL },
 	{ .name = "rewrites its inbox", .act = rewrites_inbox, .why = NULL },
 	{ .name = "never reads", .act = never_reads, .why = NULL },
@@ -692,6 +694,7 @@ static void run_scenario(const struct scenario *s)
 	struct node *n = &place.node;
 	struct child c = { 0 };
 	n->hold[IPC_APPEND] = n->hold[IPC_WAIT] = s->held;
+	n->segment.abandoned = false;
 	place.n_dropped = 0;
 	uint64_t before = good.rounds;
 	c.pid = fork();
@@ -713,6 +716,8 @@ static void run_scenario(const struct scenario *s)
 	assert_int_equal(place.n_dropped, s->why != NULL ? 1 : 0);
 	if (s->why != NULL)
 		assert_string_equal(place.dropped[0], s->why);
+	if (s->why != NULL)             /* it may still look at what it has */
+		assert_int_equal(n->segment.abandoned, s->abandons);
 	node_answer_all(n);             /* appends of the dropped one: nobody listens */
 	if (s->killed)                  /* it took seconds, and all the while... */
 		assert_true(good.rounds > before + 1000);

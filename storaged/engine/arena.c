@@ -34,8 +34,16 @@ static void segment_free(struct arena *a, struct arena_segment *s)
 {
 	a->bytes -= s->segment.mem.size;
 	metric_set(METRIC_ARENA_BYTES, a->bytes);
-	a->env->ops->segment_free(a->env, &s->segment.mem);
+	if (s->segment.mem.base != NULL)
+		a->env->ops->segment_free(a->env, &s->segment.mem);
 	free(s);
+}
+
+static void leftover_free(struct arena *a)
+{
+	if (a->leftover.base != NULL)
+		a->env->ops->segment_free(a->env, &a->leftover);
+	a->leftover = (struct env_segment){ .fd = -1 };
 }
 
 void arena_done(struct arena *a)
@@ -59,10 +67,22 @@ static void on_pin_free(struct pin *pin)
 	s->arena->config.on_room(s->arena->config.arg);
 }
 
+/* What left is taken when it is of that size, else it goes now. */
+static int memory_take(struct arena *a, uint64_t size, struct env_segment *ret)
+{
+	if (a->leftover.base != NULL && a->leftover.size == size) {
+		*ret = a->leftover;
+		a->leftover = (struct env_segment){ .fd = -1 };
+		return 0;
+	}
+	leftover_free(a);
+	return a->env->ops->segment_new(a->env, ENV_SEGMENT_SHARED_READ, size, ret);
+}
+
 static struct arena_segment *segment_new(struct arena *a, uint64_t size)
 {
 	struct arena_segment *s = must_calloc(1, sizeof(*s));
-	if (a->env->ops->segment_new(a->env, ENV_SEGMENT_SHARED_READ, size, &s->segment.mem) != 0) {
+	if (memory_take(a, size, &s->segment.mem) != 0) {
 		free(s);
 		return NULL;
 	}
@@ -112,6 +132,11 @@ static void segment_leave(struct arena *a, struct arena_segment *s, struct arena
 	else
 		older->newer = s->newer;
 	a->config.on_segment_gone(a->config.arg, &s->segment);
+	if (!s->segment.abandoned) {
+		leftover_free(a);
+		a->leftover = s->segment.mem;
+		s->segment.mem.base = NULL;
+	}
 	segment_free(a, s);
 }
 
@@ -154,6 +179,7 @@ static bool arena_spare_for(struct arena *a, uint32_t size)
 	}
 	while (a->bytes + want > a->config.bytes_max) {
 		if (!arena_evict(a)) {
+			leftover_free(a);
 			arena_ask_back(a);
 			return false;
 		}

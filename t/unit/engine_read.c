@@ -78,6 +78,7 @@ static void test_evicted_records_are_read_back(void **state)
 	}
 	assert_true(process.n_gone >= 30);
 	assert_true(world.n_segments <= 17);
+	assert_int_equal(world.n_segments_made, world.n_segments);
 	size_t gets = world.n_gets;
 	struct read *r = read_new(&process, 0, 20, 5 * 3070);
 	assert_int_equal(r->n_answers, 0);
@@ -151,6 +152,23 @@ static void test_reader_pins_hold_a_segment(void **state)
 		assert_stored(a[i], (uint64_t)i, (uint64_t)i + 1);
 		append_free(a[i]);
 	}
+}
+
+/* A reader that was given up may still look at what it was shown: that memory is not written again, all other is. */
+static void test_abandoned_memory_is_not_used_again(void **state)
+{
+	static char text[3000];
+	memset(text, 'z', sizeof(text) - 1);
+	process_serve(&process, &world, 0);
+	append_now(&process, 0, "seen", 0);
+	struct read *r = read_new(&process, 0, 0, 1 << 20);
+	r->r.pieces->segment->abandoned = true;
+	assert_string_equal(read_texts(r), "seen");
+	read_free(r);
+	for (uint64_t i = 1; i < 100; i++)
+		append_now(&process, 0, text, i);
+	assert_true(process.n_gone >= 30);
+	assert_int_equal(world.n_segments_made, world.n_segments + 1);
 }
 
 static void test_damage_fails_its_readers_only(void **state)
@@ -389,7 +407,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_read_stops_at_confirm), TEST(test_read_from_inside_a_batch), TEST(test_read_is_bounded),
 		TEST(test_evicted_records_are_read_back), TEST(test_near_ranges_are_one_get),
-		TEST(test_reader_pins_hold_a_segment), TEST(test_damage_fails_its_readers_only),
+		TEST(test_reader_pins_hold_a_segment), TEST(test_abandoned_memory_is_not_used_again),
+		TEST(test_damage_fails_its_readers_only),
 		TEST(test_read_waits_for_the_store_until_its_deadline), TEST(test_reads_wait_for_pages),
 		TEST(test_store_errors_are_tried_again), TEST(test_missing_object_fails_the_read), TEST(test_waits),
 		TEST(test_removal_with_everything_under_way),

@@ -76,6 +76,7 @@ static void w_defer(struct env *e, struct env_task *t)
 static int w_segment_new(struct env *e, enum env_segment_kind kind, size_t size, struct env_segment *ret)
 {
 	world_of(e)->n_segments++;
+	world_of(e)->n_segments_made++;
 	*ret = (struct env_segment){ .base = must_calloc(1, size), .size = size, .fd = -1 };
 	return 0;
 }

@@ -47,7 +47,7 @@ struct world {
 	size_t n_timers;
 	uint64_t order;
 	struct env_task *tasks, **tasks_tail;
-	size_t n_segments;
+	size_t n_segments, n_segments_made;     /* now, and ever */
 	struct world_object objects[WORLD_OPS];
 	size_t n_objects;
 	struct world_op *ops[WORLD_OPS];        /* outstanding, in the order they were sent */
