@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -207,10 +208,23 @@ static void leave_with_supervisor(void)
 		_exit(1);
 }
 
+/*
+ * The memory of one request is that of the next: given back to the system, each of its pages would cost a fault again.
+ * What is beyond these bounds still goes back.
+ */
+static void keep_memory(void)
+{
+#ifdef __GLIBC__
+	mallopt(M_MMAP_THRESHOLD, 4 << 20);
+	mallopt(M_TRIM_THRESHOLD, 16 << 20);
+#endif
+}
+
 void child_start(struct child *c, enum process_kind kind, int argc, char **argv)
 {
 	enum log_level level = LOG_INFO;
 	memset(c, 0, sizeof(*c));
+	keep_memory();
 	conf_init(&c->conf);
 	check_control();
 	leave_with_supervisor();

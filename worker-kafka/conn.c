@@ -20,7 +20,7 @@
 #include "worker-kafka/request.h"
 
 #define CONN_MAGIC 0x4b434f4eu
-#define READ_MAX 65536
+#define READ_MAX 16384                  /* before a frame is known: what it has of one is copied */
 #define FRAME_READ_MAX (1u << 20)       /* of one frame at once, straight into it */
 #define READS_A_TURN 4                  /* then others have their turn */
 #define RUNS_MAX 64
