@@ -2,7 +2,7 @@
 # What ./quickstart and ./check share: packages and builds. Sourced by bash in the top directory.
 
 BUILD_PACKAGES=(gcc libc6-dev make autoconf automake pkg-config protobuf-c-compiler libprotobuf-c-dev libuv1-dev
-	libsqlite3-dev libcurl4-openssl-dev libssl-dev libisal-dev zlib1g-dev libsnappy-dev
+	libsqlite3-dev libcurl4-openssl-dev libexpat1-dev libssl-dev libisal-dev zlib1g-dev libsnappy-dev
 	liblz4-dev libzstd-dev uthash-dev python3 curl ca-certificates)
 TEST_PACKAGES=(libcmocka-dev python3 strace binutils procps mandoc universal-ctags
 	util-linux kcat python3-kafka python3-snappy python3-lz4 python3-zstandard python3-venv)

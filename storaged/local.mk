@@ -9,7 +9,7 @@ storaged_libstoraged_a_SOURCES = \
 	storaged/peer_sock.c \
 	storaged/planted.c storaged/planted.h
 # What a program that links libstoraged.a needs behind it.
-STORAGED_LIBS = storaged/libstoraged.a $(COMMON_LIBS) $(SQLITE_LIBS)
+STORAGED_LIBS = storaged/libstoraged.a $(COMMON_LIBS) $(SQLITE_LIBS) $(CURL_LIBS) $(EXPAT_LIBS)
 
 include storaged/meta/local.mk
 

@@ -79,7 +79,7 @@ static void open_stores(struct storaged *s, struct node_config *config)
 		return;
 	}
 	s->wal = open_store(s, "wal", c->wal, &config->wal_url, config->meta.boot_id);
-	if (strcmp(config->wal_url.scheme, data.scheme) == 0 && strcmp(config->wal_url.path, data.path) == 0) {
+	if (objstore_url_same_place(&config->wal_url, &data)) {
 		s->wal->ops->free(s->wal);
 		s->wal = s->data;
 	}

@@ -79,6 +79,10 @@ check_PROGRAMS += t/00-unit-pico-records
 t_00_unit_pico_records_SOURCES = t/unit/pico_records.c
 t_00_unit_pico_records_LDADD = worker-http/libworkerhttp.a $(TEST_LIBS)
 
+check_PROGRAMS += t/00-unit-s3
+t_00_unit_s3_SOURCES = t/unit/s3.c
+t_00_unit_s3_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += t/00-unit-objstore
 t_00_unit_objstore_SOURCES = t/unit/objstore.c
 t_00_unit_objstore_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
@@ -250,11 +254,11 @@ noinst_PROGRAMS += t/bench/bench-disk
 t_bench_bench_disk_SOURCES = t/bench/bench-disk.c
 t_bench_bench_disk_LDADD = $(STORAGED_LIBS)
 
-# An object store on a pipe, for t/30-objstore-faults.py.
+# An object store on a pipe, for t/30-objstore-*.py.
 check_PROGRAMS += t/objstore-tool
 t_objstore_tool_SOURCES = t/objstore_tool.c
 t_objstore_tool_LDADD = $(STORAGED_LIBS)
-EXTRA_DIST += t/30-objstore-faults.py
+EXTRA_DIST += t/30-objstore-faults.py t/30-objstore-s3.py t/lib/fake_s3.py
 
 EXTRA_DIST += t/run t/all-checks t/00-headers.t
 EXTRA_DIST += t/05-json-differential.py

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An object store on a pipe, for t/30-objstore-faults.py: t/objstore-tool URL reads commands, one a line,
+ * An object store on a pipe, for t/30-objstore-*.py: t/objstore-tool URL reads commands, one a line,
  * and answers each with one line an operation:
  *
- *   put KEY BYTES | get KEY | range KEY OFFSET LENGTH | del KEY | list PREFIX
- *   puts PREFIX N BYTES | gets PREFIX N (all at once)
+ *   put KEY BYTES | get KEY | range KEY OFFSET LENGTH | suffix KEY LENGTH | del KEY | list PREFIX | uploads PREFIX
+ *   puts PREFIX N BYTES | gets PREFIX N | dels PREFIX N (all at once) | upload KEY N BYTES (N parts, then the end)
  *
  *   KEY ok [bytes read] | KEY not-applied ERRNO PATH | KEY unknown ERRNO PATH
  *
@@ -27,6 +27,7 @@ static unsigned n_out;
 struct request {
 	char key[256];
 	uint64_t offset;
+	bool suffix;
 	char *bytes;
 };
 
@@ -59,7 +60,7 @@ static void on_get(void *arg, struct obj_result result, struct slice data, uint6
 	struct request *r = arg;
 	char said[40];
 	r->bytes = must_calloc(1, data.n);
-	fill(r->key, r->offset, r->bytes, data.n);
+	fill(r->key, r->suffix ? size - data.n : r->offset, r->bytes, data.n);
 	bool same = slice_eq(data, slice_of(r->bytes, data.n));
 	snprintf(said, sizeof(said), same ? " %zu" : " wrong", data.n);
 	finish(r, result, said);
@@ -70,6 +71,15 @@ static void on_list(void *arg, struct obj_result result, const struct obj_entry 
 	char said[40];
 	for (size_t i = 0; i < n; i++)
 		printf("+ %s %llu\n", entries[i].key, (unsigned long long)entries[i].size);
+	snprintf(said, sizeof(said), " %zu%s", n, more ? " more" : "");
+	finish(arg, result, said);
+}
+
+static void on_uploads(void *arg, struct obj_result result, const struct obj_upload_entry *entries, size_t n, bool more)
+{
+	char said[40];
+	for (size_t i = 0; i < n; i++)
+		printf("+ %s %s\n", entries[i].key, entries[i].id);
 	snprintf(said, sizeof(said), " %zu%s", n, more ? " more" : "");
 	finish(arg, result, said);
 }
@@ -98,6 +108,75 @@ static void get(const char *key, uint64_t offset, uint64_t length)
 	objstore_get(store, key, offset, length, on_get, r);
 }
 
+static void get_suffix(const char *key, uint64_t length)
+{
+	struct request *r = request_new(key);
+	r->suffix = true;
+	objstore_get_suffix(store, key, length, on_get, r);
+}
+
+static void del_many(const char *prefix, size_t n)
+{
+	char **keys = must_calloc(n, sizeof(keys[0]));
+	for (size_t i = 0; i < n; i++)
+		must(asprintf(&keys[i], "%s%04zu", prefix, i) > 0);
+	store->ops->del(store, (const char *const *)keys, n, on_done, request_new(prefix));
+	for (size_t i = 0; i < n; i++)
+		free(keys[i]);
+	free(keys);
+}
+
+/* An upload: the parts at once, then its end, whose result is told; a part that fails ends it. */
+static struct upload {
+	struct obj_upload *handle;
+	unsigned n_out;
+	struct request *request;
+	struct obj_result bad;
+	char what[1000];
+} up;
+
+static void on_upload_part(void *arg, struct obj_result result)
+{
+	if (result.outcome != OUTCOME_OK) {
+		up.bad = result;
+		snprintf(up.what, sizeof(up.what), "%s", result.what);
+		up.bad.what = up.what;
+	}
+	if (--up.n_out > 0)
+		return;
+	if (up.bad.outcome == OUTCOME_OK) {
+		obj_upload_finish(up.handle, on_done, up.request);
+		return;
+	}
+	finish(up.request, up.bad, "");
+}
+
+static void upload(const char *key, unsigned n, size_t bytes)
+{
+	up = (struct upload){ .handle = objstore_upload_new(store, key), .n_out = n, .request = request_new(key) };
+	up.request->bytes = must_calloc(n, bytes);
+	fill(key, 0, up.request->bytes, n * bytes);
+	for (unsigned i = 0; i < n; i++)
+		obj_upload_part(up.handle, &(struct iovec){ up.request->bytes + i * bytes, bytes }, 1, on_upload_part,
+				NULL);
+}
+
+/* Those that are of many keys, or of none. */
+static bool command_of_many(const char *word, const char *key, unsigned long long a, unsigned long long b)
+{
+	if (strcmp(word, "dels") == 0)
+		del_many(key, a);
+	else if (strcmp(word, "upload") == 0)
+		upload(key, (unsigned)a, b);
+	else if (strcmp(word, "suffix") == 0)
+		get_suffix(key, a);
+	else if (strcmp(word, "uploads") == 0)
+		store->ops->list_uploads(store, key, NULL, 1000, on_uploads, request_new(key));
+	else
+		return false;
+	return true;
+}
+
 static bool command(char *line)
 {
 	char word[16], key[200], one[256];
@@ -123,7 +202,7 @@ static bool command(char *line)
 	} else if (n == 2 && strcmp(word, "list") == 0) {
 		store->ops->list(store, key, NULL, 1000, on_list, request_new(key));
 	} else {
-		return false;
+		return command_of_many(word, key, a, b);
 	}
 	return true;
 }

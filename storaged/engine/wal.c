@@ -366,6 +366,12 @@ static void object_put_failed(struct wal_object *o, struct obj_result result)
 		object_look(o);
 		return;
 	}
+	if (result.err == -EOPNOTSUPP) {
+		char text[600];
+		snprintf(text, sizeof(text), "%.300s: the store of --wal does not know If-None-Match: use another store", result.what);
+		wal_fatal(o->wal, text);
+		return;
+	}
 	if (result.err != -EAGAIN || o->backoff_ms >= THROTTLED_LONG_MS)
 		wal_set_fault(o->wal, result.what, result.err);
 	object_wait(o, false);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "common/must.h"
+#include "storaged/objstore/url.h"
 
 #define FILE_STORE_MAGIC 0x65726f7473656c66ull
 
@@ -90,17 +91,6 @@ struct file_store *file_store_of(struct objstore *s)
 	struct file_store *fs = (struct file_store *)s;
 	must(fs->magic == FILE_STORE_MAGIC);
 	return fs;
-}
-
-bool file_key_is_legal(const char *key)
-{
-	for (const char *p = key; *p != 0; p++) {
-		bool first = p == key || p[-1] == '/';
-		bool word = (*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'z') || *p == '_' || *p == '-';
-		if (!word && (first || (*p != '.' && *p != '/')))
-			return false;
-	}
-	return key[0] != 0 && strlen(key) < FILE_KEY_MAX && key[strlen(key) - 1] != '/';
 }
 
 struct file_op *file_op_new(struct file_store *fs, enum file_op_type type, const char *key, void *arg)
@@ -236,7 +226,7 @@ static void file_store_put(struct objstore *s, const char *key, const struct iov
 			   obj_done_cb *cb, void *arg)
 {
 	struct file_store *fs = file_store_of(s);
-	must(file_key_is_legal(key));
+	must(objstore_key_is_legal(key));
 	struct file_op *op = file_op_new(fs, FILE_PUT, key, arg);
 	op->on_done = cb;
 	op->if_absent = if_absent;
@@ -251,7 +241,7 @@ static void file_store_put(struct objstore *s, const char *key, const struct iov
 static void file_store_get(struct objstore *s, const char *key, uint64_t offset, uint64_t length, obj_get_cb *cb,
 			   void *arg)
 {
-	must(file_key_is_legal(key));
+	must(objstore_key_is_legal(key));
 	struct file_op *op = file_op_new(file_store_of(s), FILE_GET, key, arg);
 	op->on_get = cb;
 	op->offset = offset;
@@ -261,7 +251,7 @@ static void file_store_get(struct objstore *s, const char *key, uint64_t offset,
 
 static void file_store_get_suffix(struct objstore *s, const char *key, uint64_t length, obj_get_cb *cb, void *arg)
 {
-	must(file_key_is_legal(key) && length > 0);
+	must(objstore_key_is_legal(key) && length > 0);
 	struct file_op *op = file_op_new(file_store_of(s), FILE_GET, key, arg);
 	op->on_get = cb;
 	op->length = length;
@@ -276,7 +266,7 @@ static void file_store_delete(struct objstore *s, const char *const *keys, size_
 	op->keys = must_calloc(n, sizeof(op->keys[0]));
 	op->n_keys = n;
 	for (size_t i = 0; i < n; i++) {
-		must(file_key_is_legal(keys[i]));
+		must(objstore_key_is_legal(keys[i]));
 		op->keys[i] = must_strdup(keys[i]);
 	}
 	file_op_start_job(op, file_delete_work);

@@ -15,7 +15,6 @@
 
 #define FILE_STORE_THREADS 2
 #define FILE_STORE_KNOWN_DIRS 16
-#define FILE_KEY_MAX 512
 #define FILE_TMP_MAX 256                /* an upload's temporary has its key in its name */
 
 /* FILE_PUT: also the end of an upload. FILE_DONE: whatever ends in an obj_done_cb and has no more to it. */
@@ -130,7 +129,6 @@ void file_list_work(void *arg);
 
 /* Asserts that s is one. */
 struct file_store *file_store_of(struct objstore *s);
-bool file_key_is_legal(const char *key);
 
 /* Opens the store `path`. As objstore_open(). */
 int file_store_open(struct env *env, const char *path, const uint8_t put_id[16], struct objstore **ret_store,

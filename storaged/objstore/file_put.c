@@ -81,7 +81,7 @@ static int dir_descend(struct file_store *fs, const char *dir, const char *name,
 
 static int dir_make(struct file_store *fs, const char *dir, int *ret_fd)
 {
-	char names[FILE_KEY_MAX], *rest = NULL;
+	char names[OBJ_KEY_MAX], *rest = NULL;
 	snprintf(names, sizeof(names), "%s", dir);
 	int fd = openat(fs->root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	int r = fd >= 0 ? 0 : -errno;
@@ -96,7 +96,7 @@ static int dir_make(struct file_store *fs, const char *dir, int *ret_fd)
 
 int file_dir_open(struct file_store *fs, const char *key, bool make, int *ret_fd)
 {
-	char dir[FILE_KEY_MAX] = ".";
+	char dir[OBJ_KEY_MAX] = ".";
 	size_t n = dir_length(key);
 	must(n < sizeof(dir));
 	if (n > 0) {

@@ -212,7 +212,7 @@ static int list_dir(struct file_op *op, const char *dir)
 	struct names names = { 0 };
 	int r = names_read(op->fs->root_fd, dir, &names);
 	for (size_t i = 0; i < names.n; i++) {
-		char key[FILE_KEY_MAX];
+		char key[OBJ_KEY_MAX];
 		const char *name = names.name[i];
 		int n = snprintf(key, sizeof(key), "%s%s", dir, name);
 		if (r < 0 || op->more || n >= (int)sizeof(key))

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "common/must.h"
+#include "storaged/objstore/url.h"
 
 bool file_tmp_is_upload(const char *name)
 {
@@ -41,7 +42,7 @@ static struct file_upload *upload_of(struct obj_upload *u)
 struct obj_upload *file_upload_new(struct objstore *s, const char *key)
 {
 	struct file_store *fs = file_store_of(s);
-	must(file_key_is_legal(key));
+	must(objstore_key_is_legal(key));
 	struct file_upload *u = must_calloc(1, sizeof(*u));
 	*u = (struct file_upload){ .upload = { s }, .key = must_strdup(key), .next = fs->uploads, .fd = -1 };
 	must(pthread_mutex_init(&u->lock, NULL) == 0);

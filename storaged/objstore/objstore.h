@@ -14,6 +14,8 @@
 #include "common/env.h"
 #include "common/slice.h"
 
+#define OBJ_KEY_MAX 512         /* with its end */
+
 struct objstore;
 
 /*

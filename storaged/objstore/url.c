@@ -12,6 +12,7 @@
 
 #include "storaged/objstore/file.h"
 #include "storaged/objstore/mem.h"
+#include "storaged/objstore/s3.h"
 
 #define BUCKET_ID_DEFAULT (-2)
 
@@ -53,6 +54,37 @@ static int parameter_number(struct url_fault *f, const char *name, const char *v
 	return 0;
 }
 
+static int parameter_text(struct url_fault *f, const char *name, const char *value, char *to, size_t size)
+{
+	if (value[0] == 0 || strlen(value) >= size)
+		return FAULT(f, "storage URL: %s has 1 to %zu bytes", name, size - 1);
+	strcpy(to, value);
+	return 0;
+}
+
+static int parameter_set_s3(struct objstore_url *u, struct url_fault *f, const char *name, const char *value)
+{
+	uint64_t ms;
+	int r;
+	if (strcmp(name, "region") == 0)
+		return parameter_text(f, name, value, u->region, sizeof(u->region));
+	if (strcmp(name, "endpoint") == 0)
+		return parameter_text(f, name, value, u->endpoint, sizeof(u->endpoint));
+	if (strcmp(name, "requestTimeout") == 0) {
+		r = parameter_number(f, name, value, false, 100, 600000, &ms);
+		if (r == 0)
+			u->request_timeout_ms = (uint32_t)ms;
+		return r;
+	}
+	if (strcmp(name, "pathStyle") != 0)
+		return FAULT(f, "storage URL: unknown parameter %s; s3:// knows region, endpoint, pathStyle, requestTimeout "
+			     "and the WAL parameters", name);
+	if (strcmp(value, "true") != 0 && strcmp(value, "false") != 0)
+		return FAULT(f, "storage URL: pathStyle=%s: give true or false", value);
+	u->path_style = strcmp(value, "true") == 0;
+	return 0;
+}
+
 static int parameter_set(struct objstore_url *u, struct url_fault *f, const char *name, const char *value)
 {
 	uint64_t inflight;
@@ -71,9 +103,7 @@ static int parameter_set(struct objstore_url *u, struct url_fault *f, const char
 		if (r == 0)
 			u->max_inflight = (uint32_t)inflight;
 	} else if (strcmp(u->scheme, "s3") == 0) {
-		r = strcmp(name, "region") == 0 || strcmp(name, "endpoint") == 0 || strcmp(name, "pathStyle") == 0 ? 0 :
-			FAULT(f, "storage URL: unknown parameter %s; s3:// knows region, endpoint, pathStyle and "
-			      "the WAL parameters", name);
+		r = parameter_set_s3(u, f, name, value);
 	} else {
 		r = FAULT(f, "storage URL: unknown parameter %s; known are batchInterval, maxBytesInBatch, "
 			  "maxUnflushedBytes, maxInflightUploadCount", name);
@@ -148,7 +178,7 @@ static int url_parse(struct objstore_url *u, struct url_fault *f, char *text)
 int objstore_url_parse(const char *url, struct objstore_url *ret_url, char *fault, size_t fault_size)
 {
 	struct url_fault f = { fault, fault_size };
-	struct objstore_url u = { .bucket_id = BUCKET_ID_DEFAULT, .batch_interval_ms = UINT64_MAX };
+	struct objstore_url u = { .bucket_id = BUCKET_ID_DEFAULT, .batch_interval_ms = UINT64_MAX, .path_style = -1 };
 	char text[4096];
 	if (strlen(url) >= sizeof(text))
 		return FAULT(&f, "storage URL: longer than %zu bytes", sizeof(text) - 1);
@@ -157,6 +187,23 @@ int objstore_url_parse(const char *url, struct objstore_url *ret_url, char *faul
 	if (r == 0)
 		*ret_url = u;
 	return r;
+}
+
+bool objstore_url_same_place(const struct objstore_url *a, const struct objstore_url *b)
+{
+	return strcmp(a->scheme, b->scheme) == 0 && strcmp(a->path, b->path) == 0 &&
+	       strcmp(a->endpoint, b->endpoint) == 0 && strcmp(a->region, b->region) == 0;
+}
+
+bool objstore_key_is_legal(const char *key)
+{
+	for (const char *p = key; *p != 0; p++) {
+		bool first = p == key || p[-1] == '/';
+		bool word = (*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'z') || *p == '_' || *p == '-';
+		if (!word && (first || (*p != '.' && *p != '/')))
+			return false;
+	}
+	return key[0] != 0 && strlen(key) < OBJ_KEY_MAX && key[strlen(key) - 1] != '/';
 }
 
 int objstore_open(struct env *env, const struct objstore_url *url, const uint8_t put_id[16],
@@ -168,6 +215,5 @@ int objstore_open(struct env *env, const struct objstore_url *url, const uint8_t
 		*ret_store = mem_store_open(env, url->path);
 		return 0;
 	}
-	snprintf(fault, fault_size, "storage on s3:// is not built yet: use file://DIR");
-	return -ENOTSUP;
+	return s3_store_open(env, url, ret_store, fault, fault_size);
 }

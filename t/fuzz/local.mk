@@ -11,6 +11,7 @@ FUZZ_TARGETS += http
 FUZZ_TARGETS += ipc
 FUZZ_TARGETS += storage_url
 FUZZ_LIBS_http = worker-http/libworkerhttp.a
+FUZZ_TARGETS += s3_xml
 FUZZ_TARGETS += wal_object
 FUZZ_TARGETS += data_object
 
