@@ -366,9 +366,10 @@ static void object_put_failed(struct wal_object *o, struct obj_result result)
 		object_look(o);
 		return;
 	}
-	if (result.err == -EOPNOTSUPP) {
+	if (result.err == -EOPNOTSUPP && o->kind == WAL_OPEN) {
 		char text[600];
-		snprintf(text, sizeof(text), "%.300s: the store of --wal does not know If-None-Match: use another store", result.what);
+		snprintf(text, sizeof(text), "%.300s: the store of --wal does not know If-None-Match: use another store",
+			 result.what);
 		wal_fatal(o->wal, text);
 		return;
 	}

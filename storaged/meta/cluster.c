@@ -108,6 +108,13 @@ static void on_got(void *arg, struct obj_result result, struct slice data, uint6
 	meta__cluster_object__free_unpacked(o, NULL);
 }
 
+static void refuse_condition(struct cluster_check *c, struct obj_result result)
+{
+	char text[1024];
+	snprintf(text, sizeof(text), "%.600s: the store does not know If-None-Match: use another store", result.what);
+	refuse(c, text);
+}
+
 static void on_put(void *arg, struct obj_result result)
 {
 	struct cluster_check *c = arg;
@@ -115,6 +122,8 @@ static void on_put(void *arg, struct obj_result result)
 		next_store(c);
 	else if (result.outcome == OUTCOME_NOT_APPLIED && result.err == -EEXIST)
 		objstore_get(c->store[c->at], "cluster", 0, 0, on_got, c);
+	else if (result.outcome == OUTCOME_NOT_APPLIED && result.err == -EOPNOTSUPP)
+		refuse_condition(c, result);
 	else
 		away(c, result);
 }
