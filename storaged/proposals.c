@@ -86,7 +86,14 @@ void node_propose_commit(struct node *n, const struct engine_commit *c, engine_p
 	Meta__CommitObjects commit = META__COMMIT_OBJECTS__INIT;
 	Meta__CommitObjects__Wal wal = META__COMMIT_OBJECTS__WAL__INIT;
 	struct object_message *message = must_calloc(c->n_add + 1, sizeof(*message));
+	Meta__ObjectId *gone = must_calloc(c->n_remove + 1, sizeof(*gone));
 	commit.add = must_calloc(c->n_add + 1, sizeof(*commit.add));
+	commit.remove = must_calloc(c->n_remove + 1, sizeof(*commit.remove));
+	commit.n_remove = c->n_remove;
+	for (size_t i = 0; i < c->n_remove; i++) {
+		object_id_fill(&gone[i], c->remove[i]);
+		commit.remove[i] = &gone[i];
+	}
 	commit.n_add = c->n_add;
 	for (size_t i = 0; i < c->n_add; i++) {
 		object_message_fill(&message[i], &c->add[i]);
@@ -96,11 +103,13 @@ void node_propose_commit(struct node *n, const struct engine_commit *c, engine_p
 	wal.session = c->session;
 	wal.from = c->from;
 	wal.to = c->to;
-	commit.wal = &wal;
+	commit.wal = c->session != 0 ? &wal : NULL;
 	command.kind_case = META__COMMAND__KIND_COMMIT_OBJECTS;
 	command.commit_objects = &commit;
 	propose(n, &command, done, done_arg);
 	free(commit.add);
+	free(commit.remove);
+	free(gone);
 	free(message);
 }
 

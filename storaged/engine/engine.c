@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "storaged/engine/load.h"
+#include "storaged/engine/merge.h"
 #include "storaged/engine/pack.h"
 
 #define SEGMENT_SIZE_DEFAULT (8u << 20)
@@ -134,6 +135,7 @@ static void on_wal_open(void *arg)
 	const struct engine_recovery_stats *stats = recovery_stats(e->recovery);
 	e->serving = true;
 	packer_consider(e->packer);
+	merger_consider(e->merger);
 	e->events.on_wal_position(e->arg, e->wal.session, wal_seq(&e->wal));
 	e->on_started(e->started_arg, stats);
 }
@@ -297,7 +299,9 @@ int engine_new(struct env *env, struct objstore *wal, struct objstore *data, con
 	}
 	engine_init_parts(e);
 	e->index = index_cache_new(env, data, e->config.index_cache_size, may_look, e);
+	e->next_object = 1;
 	e->packer = packer_new(e);
+	e->merger = merger_new(e);
 	*ret_engine = e;
 	return 0;
 }
@@ -312,6 +316,7 @@ void engine_free(struct engine *e)
 	recovery_free(e->recovery);
 	load_free(e->load);
 	packer_free(e->packer);
+	merger_free(e->merger);
 	index_cache_free(e->index);
 	env_timer_stop(e->env, &e->requests.timer);
 	env_timer_stop(e->env, &e->room_timer);

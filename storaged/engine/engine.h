@@ -33,11 +33,14 @@ struct engine_config {
 	bool allow_unfenced_store;
 };
 
-/* A pack: the WAL objects [from, to) of a session stand in these objects. Valid in the call. */
+/* Objects that came and objects whose records stand in them now. Of a pack: the WAL objects [from, to) of a session
+ * stand in what came. Valid in the call. */
 struct engine_commit {
-	uint64_t session, from, to;
+	uint64_t session, from, to;     /* session 0: no WAL was packed */
 	const struct object_row *add;
 	size_t n_add;
+	const struct object_id *remove;
+	size_t n_remove;
 };
 /* What became of a proposal, when that is known; why: of a refusal. */
 typedef void engine_proposed_cb(void *arg, bool applied, const char *why);

@@ -35,6 +35,7 @@ struct pending {
 struct recovery;
 struct load;
 struct packer;
+struct merger;
 struct fetch;
 struct lookup;
 struct read_op;
@@ -56,6 +57,8 @@ struct engine {
 	uint32_t n_sessions;            /* the last is the running one, once serving */
 	struct index_cache *index;
 	struct packer *packer;
+	struct merger *merger;
+	uint64_t next_object;           /* number of the next data object; never used twice in a session */
 	struct load *load;
 	bool serving, stopping, dead;
 
@@ -71,6 +74,7 @@ struct engine {
 
 	struct read_op *reads, **reads_tail;    /* that wait for the store or for pages, in order */
 	uint64_t read_round;
+	bool pages_came_free;           /* since the last round */
 	struct fetch *fetches;
 	uint64_t fetch_bytes;           /* of all fetches */
 	struct env_task read_task;

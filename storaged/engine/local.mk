@@ -19,6 +19,8 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/engine/pack_build.c \
 	storaged/engine/pack_store.c storaged/engine/pack_store.h \
 	storaged/engine/lookup.c \
+	storaged/engine/merge.c storaged/engine/merge.h \
+	storaged/engine/merge_input.c storaged/engine/merge_input.h \
 	storaged/engine/page_cache.c storaged/engine/page_cache.h \
 	storaged/engine/producer.c storaged/engine/producer.h \
 	storaged/engine/read.c storaged/engine/read.h \

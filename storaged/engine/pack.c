@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "common/metrics.h"
+#include "storaged/engine/merge.h"
 #include "storaged/engine/pack_store.h"
 #include "storaged/engine/wal_trash.h"
 
@@ -34,7 +35,6 @@ struct packer {
 	struct pack_build build;
 	size_t n_stored;
 	struct pack_store *store;
-	uint64_t next_number;           /* of a data object; never used twice in a session */
 	uint64_t since_ms;              /* when the oldest object that is not packed was stored; 0: there is none */
 	struct env_task task;
 	struct env_timer age_timer;
@@ -173,6 +173,7 @@ static void on_committed(void *arg, bool applied, const char *why)
 	metric_set(METRIC_ARENA_UNPACKED_BYTES, e->arena.unpacked);
 	if (e->recovery_wants_room)
 		recovery_room(e->recovery);
+	merger_consider(e->merger);
 	packer_consider(p);
 }
 
@@ -233,7 +234,7 @@ static void build_begin(struct packer *p)
 	for (size_t i = 0; i < p->n_logs; i++)
 		p->logs[i].log->pack_slot = (uint32_t)i + 1;
 	p->build = (struct pack_build){
-		.id = { .node = e->config.node, .session = e->sessions[e->n_sessions - 1].session, .number = p->next_number },
+		.id = { .node = e->config.node, .session = e->sessions[e->n_sessions - 1].session, .number = e->next_object },
 		.origin = e->config.node,
 	};
 	p->phase = PACK_BUILD;
@@ -250,7 +251,7 @@ static void pack_build_some(struct packer *p)
 	}
 	if (p->n_built == p->n_logs) {
 		pack_build_end(&p->build);
-		p->next_number = p->build.id.number;
+		p->engine->next_object = p->build.id.number;
 		p->phase = PACK_STORE;
 	}
 	env_defer(p->engine->env, &p->task);
@@ -389,7 +390,6 @@ struct packer *packer_new(struct engine *e)
 {
 	struct packer *p = must_calloc(1, sizeof(*p));
 	p->engine = e;
-	p->next_number = 1;
 	p->task = (struct env_task){ .run = pack_step, .arg = p };
 	p->age_timer = (struct env_timer){ .on_fire = on_age, .arg = p };
 	p->trash = wal_trash_new(e->env, e->store, e->config.node);

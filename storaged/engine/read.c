@@ -174,6 +174,7 @@ static void read_try(struct engine *e, struct engine_read *r)
 	if (op == NULL)
 		op = op_new(e, r);
 	op->fetch = NULL;
+	op->wants_pages = got == NEEDS_PAGES;
 	if (got == NEEDS_STORE) {
 		op->fetch = fetch_find(e, r->log, r->from);
 		if (op->fetch == NULL)
@@ -229,11 +230,13 @@ static void on_read_task(void *arg)
 {
 	struct engine *e = arg;
 	struct read_op *op;
+	bool pages = e->pages_came_free;
+	e->pages_came_free = false;
 	e->read_round++;
 	fetch_room(e);
 	do {
 		for (op = e->reads; op != NULL; op = op->next)
-			if (op->fetch == NULL && op->round != e->read_round)
+			if (op->fetch == NULL && op->round != e->read_round && (pages || !op->wants_pages))
 				break;
 		if (op != NULL) {
 			op->round = e->read_round;
@@ -245,6 +248,7 @@ static void on_read_task(void *arg)
 static void on_unpinned(void *arg)
 {
 	struct engine *e = arg;
+	e->pages_came_free = true;
 	if (e->reads != NULL || e->fetches != NULL)
 		env_defer(e->env, &e->read_task);
 }

@@ -13,6 +13,7 @@ struct read_op {
 	struct engine *engine;
 	struct log *log;                /* one ref */
 	struct fetch *fetch;            /* NULL: waits for pages, or for memory to fetch into */
+	bool wants_pages;               /* no fetch would help: its block was there, too much is pinned */
 	uint64_t round;                 /* in which it was tried last */
 	struct env_timer timer;
 	struct read_op *next, **prev;

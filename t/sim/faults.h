@@ -42,7 +42,10 @@
 	X(CLOCK_STEP, "clock: stepped")                                                  \
 	X(STOP, "process: stopped in order")                                             \
 	X(CANCEL, "call: cancelled by its worker")                                       \
-	X(LEFT, "process: left by itself (fenced, superseded)")
+	X(LEFT, "process: left by itself (fenced, superseded)")                           \
+	X(PACKED, "engine: WAL packed")                                                   \
+	X(MERGED, "engine: runs merged")                                                  \
+	X(MERGE_GIVEN_UP, "engine: merge given up")
 
 enum sim_fault {
 #define X(name, text) SIM_##name,

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/metrics.h"
 #include "common/must.h"
 
 #define EVENTS_MAX 3000000              /* more is a live-lock */
@@ -177,6 +178,9 @@ static void finish(struct run *r)
 	res->steps = r->sim.steps;
 	res->events = r->sim.n_events;
 	res->sim_ms = r->sim.now_ns / SIM_MS;
+	r->sim.faults[SIM_PACKED] = metrics->value[METRIC_PACKS];
+	r->sim.faults[SIM_MERGED] = metrics->value[METRIC_MERGES];
+	r->sim.faults[SIM_MERGE_GIVEN_UP] = metrics->value[METRIC_MERGE_FAILURES];
 	memcpy(res->faults, r->sim.faults, sizeof(res->faults));
 	sim_done(&r->sim);
 	load_done(r);
@@ -200,6 +204,7 @@ void run_seed(const struct run_options *o, struct run_result *ret_result)
 	*ret_result = (struct run_result){ 0 };
 	r->options = *o;
 	r->result = ret_result;
+	memset(metrics->value, 0, sizeof(metrics->value));
 	sim_init(&r->sim, o->seed);
 	r->sim.verbose = o->verbose;
 	sim_bucket_init(&r->bucket, &r->sim);

@@ -21,10 +21,12 @@ struct process {
 	uint64_t position;              /* last on_wal_position */
 	struct engine_recovery_stats stats;
 	struct engine_session ended[8];
-	struct env_task proposal;       /* the one under way */
-	engine_proposed_cb *proposed;
-	void *proposed_arg;
-	unsigned n_commits, n_recovered;
+	struct proposal {
+		struct env_task task;
+		engine_proposed_cb *done;       /* NULL: free */
+		void *done_arg;
+	} proposals[4];                 /* under way */
+	unsigned n_commits, n_recovered, n_merges;
 };
 
 /* What the metadata knows: it outlives processes, as the store does. */

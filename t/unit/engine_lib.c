@@ -85,35 +85,41 @@ static const struct catalogue *on_catalogue(void *arg)
 
 static void on_proposal(void *arg)
 {
-	struct process *p = arg;
-	p->proposed(p->proposed_arg, true, NULL);
+	struct proposal *x = arg;
+	engine_proposed_cb *done = x->done;
+	x->done = NULL;
+	done(x->done_arg, true, NULL);
 }
 
 /* Applied at once, answered later. */
 static void propose(struct process *p, engine_proposed_cb *done, void *done_arg)
 {
-	p->proposed = done;
-	p->proposed_arg = done_arg;
-	p->proposal = (struct env_task){ .run = on_proposal, .arg = p };
-	env_defer(&p->world->env, &p->proposal);
+	struct proposal *x = p->proposals;
+	while (x->done != NULL)
+		assert_true(++x < p->proposals + 4);
+	*x = (struct proposal){ .task = { .run = on_proposal, .arg = x }, .done = done, .done_arg = done_arg };
+	env_defer(&p->world->env, &x->task);
 }
 
 static void on_commit(void *arg, const struct engine_commit *c, engine_proposed_cb *done, void *done_arg)
 {
 	struct process *p = arg;
 	static uint64_t run;
-	assert_int_equal(c->from, metadata.watermark[c->session]);
-	assert_true(c->to > c->from);
+	assert_true(c->session == 0 || (c->from == metadata.watermark[c->session] && c->to > c->from));
 	for (uint64_t s = 1; s < c->session; s++)
 		assert_true(metadata.recovered[s]);
 	run++;
+	for (size_t i = 0; i < c->n_remove; i++)
+		catalogue_mark(metadata.catalogue, c->remove[i], 1, run);
 	for (size_t i = 0; i < c->n_add; i++) {
 		struct object_row row = c->add[i];
-		row.run = run;
+		row.run = row.changed_idx = run;
 		catalogue_add(metadata.catalogue, &row);
 	}
-	metadata.watermark[c->session] = c->to;
+	if (c->session != 0)
+		metadata.watermark[c->session] = c->to;
 	p->n_commits++;
+	p->n_merges += c->session == 0;
 	propose(p, done, done_arg);
 }
 

@@ -224,29 +224,36 @@ static void test_reads_wait_for_pages(void **state)
 {
 	static char text[3000];
 	memset(text, 'p', sizeof(text) - 1);
+	test_config.block_cache_size = 40 * 65536;
 	process_serve(&process, &world, 0);
 	for (uint64_t i = 0; i < 500; i++)
 		append_now(&process, 0, text, i);
 	process_pack(&process);
 	process_kill(&process);
 	process_serve(&process, &world, 1);
-	struct read *r[READERS]; /* each finds a block of its own, a page long */
+	struct read *r[READERS]; /* each pins up to five pages */
 	for (uint64_t i = 0; i < READERS; i++) {
 		r[i] = read_new(&process, 0, i * (500 / READERS), 250000);
 		world_run(&world);
 	}
 	assert_int_equal(r[0]->n_answers, 1);
-	assert_int_equal(r[READERS - 1]->n_answers, 0);
 	size_t done = 0;
 	for (int i = 0; i < READERS; i++)
 		done += r[i]->n_answers;
-	assert_in_range(done, 1, 8);
-	for (int i = 0; i < READERS; i++) {
+	assert_in_range(done, 1, READERS - 1);
+	for (int left = READERS; left > 0;) { /* who has an answer gives its pages back: somebody gets on */
+		int before = left;
 		world_run(&world);
-		assert_int_equal(r[i]->n_answers, 1);
-		assert_int_equal(r[i]->error.kind, PICO_OK);
-		assert_true(r[i]->r.end > r[i]->r.from);
-		read_free(r[i]);
+		for (int i = 0; i < READERS; i++) {
+			if (r[i] == NULL || r[i]->n_answers == 0)
+				continue;
+			assert_int_equal(r[i]->error.kind, PICO_OK);
+			assert_true(r[i]->r.end > r[i]->r.from);
+			read_free(r[i]);
+			r[i] = NULL;
+			left--;
+		}
+		assert_true(left < before);
 	}
 }
 

@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One merge goes from log to log, in order of id:
+ *
+ *   gather  the log's state entries and index entries of all inputs
+ *   copy    its blocks by offset: into the object being filled, or into objects of its own when there is much
+ *   settle  its folded state entry; then the next log
+ *
+ * Whatever must be read or stored first stops the step, which goes on where it was. An object closes at
+ * MERGE_OBJECT_MAX, for its frames are kept in memory until it is stored.
+ */
+#include "storaged/engine/merge.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/metrics.h"
+#include "storaged/data/data_builder.h"
+#include "storaged/data/data_state.h"
+#include "storaged/engine/merge_input.h"
+#include "storaged/engine/pack_store.h"
+
+#define MERGE_OBJECT_MAX (32u << 20)
+#define SINGLE_MIN (4u << 20)           /* a log with that much in a merge leaves the levels */
+#define FAILED_PAUSE_MS 60000u
+#define BYTES_A_TURN (4u << 20)
+
+enum merge_phase { MERGE_IDLE, MERGE_GATHER, MERGE_COPY, MERGE_SETTLE, MERGE_COMMIT };
+
+/* A block of the log at hand, and whose it is. */
+struct merge_block {
+	struct data_index_entry entry;
+	uint32_t input;
+};
+
+struct merger {
+	struct engine *engine;
+	enum merge_phase phase;
+	uint32_t level;                 /* of the outputs that are runs */
+	struct merge_input *inputs;
+	uint32_t n_inputs, input;       /* input: gathering from it */
+
+	uint64_t log_id;                /* at hand */
+	bool has_log;
+	Frame__State **entries;
+	size_t n_entries, entries_capacity;
+	struct merge_block *blocks;
+	size_t n_blocks, blocks_capacity, block;
+	bool single;
+
+	struct data_builder *run, *own; /* being filled; own: of the log at hand alone */
+	uint8_t **copies;               /* blocks that the object being filled and stored points into */
+	size_t n_copies, copies_capacity;
+	struct data_builder *stored;    /* being stored */
+	struct pack_store *store;
+	struct object_row *rows;        /* stored */
+	size_t n_rows;
+	struct env_task task;
+	struct env_timer pause;
+};
+
+/* --------------------------------------------------------------------- begin */
+
+static void on_input_ready(void *arg)
+{
+	struct merger *m = arg;
+	if (m->phase != MERGE_IDLE)
+		env_defer(m->engine->env, &m->task);
+}
+
+static void inputs_add_run(struct merger *m, uint32_t level, uint64_t run, size_t *n, size_t capacity)
+{
+	struct engine *e = m->engine;
+	const struct catalogue *c = engine_catalogue(e);
+	const struct object_row *row = NULL;
+	while ((row = catalogue_of_run(c, e->config.node, level, run, row)) != NULL) {
+		must(*n < capacity);
+		merge_input_init(&m->inputs[(*n)++], e, row, on_input_ready, m);
+	}
+}
+
+static void merge_begin(struct merger *m, uint32_t level, const struct catalogue_level *l)
+{
+	struct engine *e = m->engine;
+	const struct catalogue *c = engine_catalogue(e);
+	size_t n = 0;
+	uint64_t run = l->oldest_run;
+	m->inputs = must_calloc(l->n_objects, sizeof(*m->inputs));
+	for (unsigned i = 0; i < MERGE_RUNS; i++) {
+		inputs_add_run(m, level, run, &n, l->n_objects);
+		run = catalogue_next_run(c, e->config.node, level, run);
+	}
+	m->n_inputs = (uint32_t)n;
+	m->level = level + 1 < DATA_LEVELS ? level + 1 : level;
+	m->phase = MERGE_GATHER;
+	env_defer(e->env, &m->task);
+}
+
+void merger_consider(struct merger *m)
+{
+	struct engine *e = m->engine;
+	if (m->phase != MERGE_IDLE || !e->serving || e->dead || e->stopping || m->pause.at_ms != 0)
+		return;
+	for (uint32_t level = 0; level < DATA_LEVELS; level++) {
+		struct catalogue_level l = catalogue_level(engine_catalogue(e), e->config.node, level);
+		if (l.n_runs >= MERGE_RUNS) {
+			merge_begin(m, level, &l);
+			return;
+		}
+	}
+}
+
+/* ----------------------------------------------------------------------- ends */
+
+static void log_forget(struct merger *m)
+{
+	for (size_t i = 0; i < m->n_entries; i++)
+		data_state_free(m->entries[i]);
+	m->n_entries = m->n_blocks = m->block = 0;
+	m->input = 0;
+	m->has_log = false;
+}
+
+static void copies_free(struct merger *m)
+{
+	while (m->n_copies > 0)
+		free(m->copies[--m->n_copies]);
+}
+
+static void merge_reset(struct merger *m)
+{
+	log_forget(m);
+	copies_free(m);
+	for (uint32_t i = 0; i < m->n_inputs; i++)
+		merge_input_done(&m->inputs[i]);
+	pack_store_free(m->store);
+	data_builder_free(m->stored);
+	data_builder_free(m->run);
+	data_builder_free(m->own);
+	free(m->inputs);
+	free(m->rows);
+	m->inputs = NULL;
+	m->rows = NULL;
+	m->store = NULL;
+	m->stored = m->run = m->own = NULL;
+	m->n_inputs = 0;
+	m->n_rows = 0;
+	m->phase = MERGE_IDLE;
+}
+
+static void on_pause_end(void *arg)
+{
+	merger_consider(arg);
+}
+
+/* Given up; what it stored is nobody's and is swept. */
+static void merge_fail(struct merger *m)
+{
+	metric_add(METRIC_MERGE_FAILURES, 1);
+	merge_reset(m);
+	m->pause = (struct env_timer){ .on_fire = on_pause_end, .arg = m };
+	env_timer_start(m->engine->env, &m->pause, env_now_ms(m->engine->env) + FAILED_PAUSE_MS);
+}
+
+static void on_committed(void *arg, bool applied, const char *why)
+{
+	struct merger *m = arg;
+	if (m->engine->dead)
+		return;
+	if (!applied) {
+		merge_fail(m);
+		return;
+	}
+	metric_add(METRIC_MERGES, 1);
+	merge_reset(m);
+	merger_consider(m);
+}
+
+static void merge_commit(struct merger *m)
+{
+	struct engine *e = m->engine;
+	struct object_id *gone = must_calloc(m->n_inputs, sizeof(*gone));
+	for (uint32_t i = 0; i < m->n_inputs; i++)
+		gone[i] = m->inputs[i].row.id;
+	struct engine_commit c = { .add = m->rows, .n_add = m->n_rows, .remove = gone, .n_remove = m->n_inputs };
+	m->phase = MERGE_COMMIT;
+	e->events.commit(e->arg, &c, on_committed, m);
+	free(gone);
+}
+
+/* -------------------------------------------------------------------- outputs */
+
+static bool may_look(void *arg)
+{
+	struct merger *m = arg;
+	return wal_may_look(&m->engine->wal);
+}
+
+static void on_stored(void *arg)
+{
+	struct merger *m = arg;
+	env_defer(m->engine->env, &m->task);
+	data_builder_free(m->stored);
+	m->stored = NULL;
+	copies_free(m);
+}
+
+/* Closes the object and begins to store it; nothing is added to any before that is done. */
+static void output_close(struct merger *m, struct data_builder **builder)
+{
+	must(m->stored == NULL);
+	m->stored = *builder;
+	*builder = NULL;
+	m->rows = must_realloc(m->rows, (m->n_rows + 1) * sizeof(*m->rows));
+	struct object_row *row = &m->rows[m->n_rows++];
+	data_builder_finish(m->stored, row);
+	pack_store_free(m->store);
+	m->store = pack_store_begin(m->engine->env, m->engine->data, row->id, m->stored, may_look, on_stored, m);
+}
+
+static struct data_builder *builder_new(struct merger *m, uint32_t level)
+{
+	struct engine *e = m->engine;
+	struct object_id id = {
+		.node = e->config.node, .session = e->sessions[e->n_sessions - 1].session, .number = e->next_object++,
+	};
+	return data_builder_new(id, e->config.node, level);
+}
+
+/* --------------------------------------------------------------------- gather */
+
+static int compare_blocks(const void *a, const void *b)
+{
+	const struct merge_block *x = a, *y = b;
+	return (x->entry.base > y->entry.base) - (x->entry.base < y->entry.base);
+}
+
+/* The lowest log id that any input still has. */
+static enum input_answer next_log(struct merger *m, uint64_t *ret_log_id)
+{
+	bool found = false;
+	for (uint32_t i = 0; i < m->n_inputs; i++) {
+		uint64_t id;
+		enum input_answer a = merge_input_log(&m->inputs[i], &id);
+		if (a == INPUT_WAIT || a == INPUT_FAILED)
+			return a;
+		if (a == INPUT_OK && (!found || id < *ret_log_id)) {
+			found = true;
+			*ret_log_id = id;
+		}
+	}
+	return found ? INPUT_OK : INPUT_NONE;
+}
+
+static bool entry_add(struct merger *m, struct slice bytes)
+{
+	const char *fault;
+	Frame__State *entry = data_state_decode(bytes, m->log_id, &fault);
+	if (entry == NULL)
+		return false;
+	if (m->n_entries == m->entries_capacity) {
+		m->entries_capacity = m->entries_capacity == 0 ? 8 : m->entries_capacity * 2;
+		m->entries = must_realloc(m->entries, m->entries_capacity * sizeof(*m->entries));
+	}
+	m->entries[m->n_entries++] = entry;
+	return true;
+}
+
+static void block_add(struct merger *m, const struct data_index_entry *entry)
+{
+	if (m->n_blocks == m->blocks_capacity) {
+		m->blocks_capacity = m->blocks_capacity == 0 ? 16 : m->blocks_capacity * 2;
+		m->blocks = must_realloc(m->blocks, m->blocks_capacity * sizeof(*m->blocks));
+	}
+	m->blocks[m->n_blocks++] = (struct merge_block){ .entry = *entry, .input = m->input };
+}
+
+/* All that the input at hand says of the log. */
+static enum input_answer gather_input(struct merger *m)
+{
+	struct merge_input *in = &m->inputs[m->input];
+	uint64_t id;
+	struct slice bytes;
+	struct data_index_entry entry;
+	enum input_answer a = merge_input_log(in, &id);
+	if (a == INPUT_NONE || (a == INPUT_OK && id != m->log_id))
+		return INPUT_OK;
+	if (a == INPUT_OK)
+		a = merge_input_state(in, m->log_id, &bytes);
+	if (a == INPUT_OK && !entry_add(m, bytes))
+		return INPUT_FAILED;
+	while (a == INPUT_OK || a == INPUT_NONE) {
+		a = merge_input_index(in, m->log_id, &entry);
+		if (a == INPUT_NONE)
+			return INPUT_OK;
+		if (a == INPUT_OK)
+			block_add(m, &entry);
+	}
+	return a;
+}
+
+static enum input_answer merge_gather(struct merger *m)
+{
+	if (!m->has_log) {
+		enum input_answer a = next_log(m, &m->log_id);
+		if (a != INPUT_OK)
+			return a;
+		m->has_log = true;
+	}
+	for (; m->input < m->n_inputs; m->input++) {
+		enum input_answer a = gather_input(m);
+		if (a != INPUT_OK)
+			return a;
+	}
+	uint64_t size = 0;
+	qsort(m->blocks, m->n_blocks, sizeof(*m->blocks), compare_blocks);
+	for (size_t i = 0; i < m->n_blocks; i++)
+		size += m->blocks[i].entry.length;
+	m->single = size >= SINGLE_MIN;
+	m->phase = MERGE_COPY;
+	return INPUT_OK;
+}
+
+/* ----------------------------------------------------------------------- copy */
+
+static struct slice copy_keep(struct merger *m, struct slice bytes)
+{
+	if (m->n_copies == m->copies_capacity) {
+		m->copies_capacity = m->copies_capacity == 0 ? 64 : m->copies_capacity * 2;
+		m->copies = must_realloc(m->copies, m->copies_capacity * sizeof(*m->copies));
+	}
+	uint8_t *copy = must_memdup(bytes.p, bytes.n);
+	m->copies[m->n_copies++] = copy;
+	return slice_of(copy, bytes.n);
+}
+
+static void block_frames(struct merger *m, struct data_builder *to, const struct log *log, struct slice bytes,
+			 uint64_t bytes_before)
+{
+	struct frame_iter it = { .body = copy_keep(m, bytes) };
+	struct frame f;
+	const uint8_t *at = it.body.p;
+	for (; frame_next(&it, &f) == 1; at = it.body.p + it.position) {
+		uint64_t end = f.base_offset + f.record_count;
+		struct data_frame x = {
+			.log_id = f.log_id, .base = f.base_offset, .end = end, .append_ms = f.append_time,
+			.max_timestamp = f.max_timestamp, .bytes = slice_of(at, (size_t)(it.body.p + it.position - at)),
+			.batch_bytes = (uint32_t)f.payload.n,
+		};
+		if (end > log->start)
+			data_builder_frame(to, &x, bytes_before);
+		bytes_before += f.payload.n;
+	}
+}
+
+static struct data_builder **output_of(struct merger *m)
+{
+	struct data_builder **to = m->single ? &m->own : &m->run;
+	if (*to == NULL)
+		*to = builder_new(m, m->single ? DATA_LEVEL_SINGLE : m->level);
+	return to;
+}
+
+/* NONE: an object is being stored first, or there was much to do in this turn. */
+static enum input_answer merge_copy(struct merger *m, const struct log *log)
+{
+	uint64_t done = 0;
+	for (; log != NULL && m->block < m->n_blocks; m->block++) {
+		const struct merge_block *b = &m->blocks[m->block];
+		struct slice bytes;
+		if (b->entry.end <= log->start)
+			continue;
+		if (m->own != NULL && data_builder_size(m->own) >= MERGE_OBJECT_MAX) {
+			output_close(m, &m->own);
+			return INPUT_NONE;
+		}
+		if (done > BYTES_A_TURN) {
+			env_defer(m->engine->env, &m->task);
+			return INPUT_NONE;
+		}
+		enum input_answer a = merge_input_block(&m->inputs[b->input], &b->entry, &bytes);
+		if (a != INPUT_OK)
+			return a;
+		block_frames(m, *output_of(m), log, bytes, b->entry.bytes_before);
+		done += bytes.n;
+	}
+	m->phase = MERGE_SETTLE;
+	return INPUT_OK;
+}
+
+/* --------------------------------------------------------------------- settle */
+
+static int compare_newest_first(const void *a, const void *b)
+{
+	return -data_state_compare(*(Frame__State *const *)a, *(Frame__State *const *)b);
+}
+
+static void entry_put(struct merger *m)
+{
+	qsort(m->entries, m->n_entries, sizeof(*m->entries), compare_newest_first);
+	Frame__State *newest = m->entries[0];
+	for (size_t i = 1; i < m->n_entries; i++)
+		data_state_fold(newest, m->entries[i]);
+	m->n_entries = 1;
+	size_t n = frame__state__get_packed_size(newest);
+	uint8_t *bytes = must_calloc(1, n + 1);
+	frame__state__pack(newest, bytes);
+	if (m->run == NULL)
+		m->run = builder_new(m, m->level);
+	data_builder_state(m->run, m->log_id, slice_of(bytes, n));
+	free(bytes);
+}
+
+/* NONE: an object is being stored first. */
+static enum input_answer merge_settle(struct merger *m, const struct log *log)
+{
+	if (m->own != NULL) {
+		if (!data_builder_is_empty(m->own)) {
+			output_close(m, &m->own);
+			return INPUT_NONE;
+		}
+		data_builder_free(m->own);
+		m->own = NULL;
+	}
+	if (log != NULL && m->n_entries > 0)
+		entry_put(m);
+	log_forget(m);
+	m->phase = MERGE_GATHER;
+	if (m->run == NULL || data_builder_size(m->run) < MERGE_OBJECT_MAX)
+		return INPUT_OK;
+	output_close(m, &m->run);
+	return INPUT_NONE;
+}
+
+/* ----------------------------------------------------------------------- step */
+
+/* No log is left: what is open is closed, then all of it is committed. */
+static void merge_end(struct merger *m)
+{
+	if (m->run != NULL && !data_builder_is_empty(m->run)) {
+		output_close(m, &m->run);
+		return;
+	}
+	merge_commit(m);
+}
+
+static enum input_answer merge_one(struct merger *m)
+{
+	const struct log *log = m->has_log ? log_table_find(&m->engine->logs, m->log_id) : NULL;
+	switch (m->phase) {
+	case MERGE_GATHER:
+		return merge_gather(m);
+	case MERGE_COPY:
+		return merge_copy(m, log);
+	case MERGE_SETTLE:
+		return merge_settle(m, log);
+	case MERGE_IDLE:
+	case MERGE_COMMIT:
+		break;
+	}
+	return INPUT_WAIT;
+}
+
+static void on_step(void *arg)
+{
+	struct merger *m = arg;
+	if (m->engine->dead || m->engine->stopping || m->stored != NULL || m->phase == MERGE_IDLE || m->phase == MERGE_COMMIT)
+		return;
+	enum input_answer a;
+	unsigned n = 0;
+	while ((a = merge_one(m)) == INPUT_OK && ++n < 1024)
+		;
+	if (a == INPUT_FAILED)
+		merge_fail(m);
+	else if (a == INPUT_OK)
+		env_defer(m->engine->env, &m->task);
+	else if (a == INPUT_NONE && m->phase == MERGE_GATHER && !m->has_log && m->stored == NULL)
+		merge_end(m);
+}
+
+struct merger *merger_new(struct engine *e)
+{
+	struct merger *m = must_calloc(1, sizeof(*m));
+	m->engine = e;
+	m->task = (struct env_task){ .run = on_step, .arg = m };
+	return m;
+}
+
+void merger_free(struct merger *m)
+{
+	if (m == NULL)
+		return;
+	env_timer_stop(m->engine->env, &m->pause);
+	merge_reset(m);
+	free(m->entries);
+	free(m->blocks);
+	free(m->copies);
+	free(m);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Merges: eight runs of a level become one of the next (of level 2: one of level 2). Frames are copied and checked,
+ * those wholly below their log's start are left out, as is everything of logs that are gone; the state entries of a log
+ * fold into one. One merge at a time, one read at a time.
+ *
+ * Invariant: the commit adds and removes at once, so each frame stands in one unmarked object, whoever dies when.
+ */
+#ifndef STORAGED_ENGINE_MERGE_H
+#define STORAGED_ENGINE_MERGE_H
+
+#include "storaged/engine/engine_impl.h"
+
+#define MERGE_RUNS 8u
+
+struct merger *merger_new(struct engine *e);
+void merger_free(struct merger *m);
+
+/* Begins a merge where a level has runs enough. Cheap; called when runs came. */
+void merger_consider(struct merger *m);
+
+#endif
