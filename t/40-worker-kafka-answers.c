@@ -264,6 +264,44 @@ static void test_stale_for_ever(void **state)
 	world_close();
 }
 
+/* Batches of a connection do not change places unseen. Two that are stale are submitted again in their order; one that a
+ * later one has overtaken, or is about to, is for its client to send again. */
+static void test_stale_in_order(void **state)
+{
+	struct client c;
+	world_open(NULL);
+	client_open(&c, k.port);
+	produce_one(&c, 1, batch_of(1, "1"));
+	produce_one(&c, 2, batch_of(1, "2"));
+	nth(IPC_SUBMIT, 1);
+	k.settings_version++;
+	give_part_error(nth(IPC_SUBMIT, 0), 0, PICO_STALE_TOPIC);
+	give_part_error(nth(IPC_SUBMIT, 1), 0, PICO_STALE_TOPIC);
+	for (int32_t i = 0; i < 2; i++) {
+		assert_int_equal(nth(IPC_SUBMIT, 2 + (size_t)i)->payload[nth(IPC_SUBMIT, 2)->payload_n - 2], '1' + i);
+		give_stored(nth(IPC_SUBMIT, 2 + (size_t)i), 5);
+		answer(&c, PRODUCE, V, 1 + i);
+	}
+	for (size_t late = 0; late < 2; late++) {
+		produce_one(&c, 3, batch_of(1, "3"));
+		struct seen *first = nth(IPC_SUBMIT, 4 + 2 * late);
+		place_run_ms(&k.place, 1050); /* until what is known of the topic is too old */
+		k.settings_version++;
+		k.topics_wait = late == 1;
+		size_t asked = n_calls(IPC_GET_MANY);
+		produce_one(&c, 4, batch_of(1, "4"));
+		nth(late ? IPC_GET_MANY : IPC_SUBMIT, late ? asked : 5);
+		give_part_error(first, 0, PICO_STALE_TOPIC);
+		k.topics_wait = false;
+		assert_int_equal(produced(answer(&c, PRODUCE, V, 3), 0)->error_code, KAFKA_NOT_LEADER_OR_FOLLOWER);
+		give_stored(nth(IPC_SUBMIT, 5 + 2 * late), 8);
+		assert_int_equal(produced(answer(&c, PRODUCE, V, 4), 0)->base_offset, 8);
+	}
+	assert_int_equal(n_calls(IPC_SUBMIT), 8);
+	client_close(&c);
+	world_close();
+}
+
 static void test_log_append_time(void **state)
 {
 	struct client c;
@@ -385,7 +423,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_codes), cmocka_unit_test(test_duplicates), cmocka_unit_test(test_throttled),
 		cmocka_unit_test(test_throttled_elsewhere), cmocka_unit_test(test_stale_topic),
-		cmocka_unit_test(test_stale_for_ever), cmocka_unit_test(test_log_append_time), cmocka_unit_test(test_restart),
+		cmocka_unit_test(test_stale_for_ever), cmocka_unit_test(test_stale_in_order),
+		cmocka_unit_test(test_log_append_time), cmocka_unit_test(test_restart),
 		cmocka_unit_test(test_away),
 	};
 	return cmocka_run_group_tests_name("worker-kafka-answers", tests, NULL, NULL);

@@ -5,13 +5,18 @@
  */
 #include "worker-kafka/api.h"
 
+#include <stdlib.h>
+
+#include "common/topic_config.h"
 #include "common/topic_name.h"
 
 #define CREATES_MAX 256
+#define FAULT_MAX 16384                 /* bytes of what is said of a config */
 #define CONTENT_TYPE "application/octet-stream"
 
 struct create {
 	struct kmsg_create_topics_response *response;
+	bool *twice;                    /* by topic: it is named more than once */
 	uint32_t *asked;                /* topics without a fault */
 	uint32_t n_asked, next, n_now;
 	uint64_t deadline_ms;
@@ -25,24 +30,61 @@ static void topic_fail(struct kmsg_create_topics_response_topic *to, enum kafka_
 
 /* ------------------------------------------------------------------ checks */
 
-static bool assignments_are_good(const struct kmsg_create_topics_request_topic *t)
+/* Each partition from 0 up once, to a broker. */
+static bool assignments_are_good(struct request *r, const struct kmsg_create_topics_request_topic *t)
 {
-	for (uint32_t i = 0; i < t->n_assignments; i++) {
-		uint32_t at = 0;
-		while (at < t->n_assignments && t->assignments[at].partition_index != (int32_t)i)
-			at++;
-		if (at == t->n_assignments || t->assignments[i].n_broker_ids == 0)
+	bool *seen = REQUEST_NEW(r, bool, t->n_assignments);
+	for (uint32_t i = 0; seen != NULL && i < t->n_assignments; i++) {
+		int32_t at = t->assignments[i].partition_index;
+		if (at < 0 || (uint32_t)at >= t->n_assignments || seen[at] || t->assignments[i].n_broker_ids == 0)
 			return false;
+		seen[at] = true;
 	}
-	return true;
+	return seen != NULL;
 }
 
-static bool is_named_twice(const struct kmsg_create_topics_request *q, uint32_t i)
+/* False: to has the error and says which config, and why. */
+static bool configs_are_good(struct request *r, const struct kmsg_create_topics_request_topic *t,
+			     struct kmsg_create_topics_response_topic *to)
 {
-	for (uint32_t k = 0; k < q->n_topics; k++)
-		if (k != i && slice_eq(q->topics[k].name, q->topics[i].name))
-			return true;
-	return false;
+	struct buf fault;
+	bool good = t->n_configs <= TOPIC_CONFIG_N;
+	if (!good)
+		topic_fail(to, KAFKA_INVALID_CONFIG, "there are not so many configs");
+	buf_init(&fault, FAULT_MAX);
+	for (uint32_t i = 0; i < t->n_configs && good; i++) {
+		const char *name = request_string(r, t->configs[i].name), *value = request_string(r, t->configs[i].value);
+		good = t->configs[i].value.p == NULL || (name != NULL && value != NULL && topic_config_check(name, value, &fault));
+		if (good)
+			continue;
+		to->error_code = KAFKA_INVALID_CONFIG;
+		to->error_message = region_copy(&r->region, slice_str(buf_len(&fault) > 0 ? (char *)buf_head(&fault) : ""));
+	}
+	buf_done(&fault);
+	return good;
+}
+
+static int by_name(const void *a, const void *b, void *arg)
+{
+	const struct kmsg_create_topics_request *q = arg;
+	return slice_cmp(q->topics[*(const uint32_t *)a].name, q->topics[*(const uint32_t *)b].name);
+}
+
+/* By index, which topics are named more than once; NULL when there is no room. */
+static bool *find_twice(struct request *r)
+{
+	struct kmsg_create_topics_request *q = r->message;
+	uint32_t *sorted = REQUEST_NEW(r, uint32_t, q->n_topics);
+	bool *twice = REQUEST_NEW(r, bool, q->n_topics);
+	if (sorted == NULL || twice == NULL)
+		return NULL;
+	for (uint32_t i = 0; i < q->n_topics; i++)
+		sorted[i] = i;
+	qsort_r(sorted, q->n_topics, sizeof(sorted[0]), by_name, q);
+	for (uint32_t i = 1; i < q->n_topics; i++)
+		if (by_name(&sorted[i - 1], &sorted[i], q) == 0)
+			twice[sorted[i - 1]] = twice[sorted[i]] = true;
+	return twice;
 }
 
 static uint32_t n_partitions(const struct request *r, const struct kmsg_create_topics_request_topic *t)
@@ -56,20 +98,22 @@ static bool check(struct request *r, uint32_t i, struct kmsg_create_topics_respo
 {
 	const struct kmsg_create_topics_request *q = r->message;
 	const struct kmsg_create_topics_request_topic *t = &q->topics[i];
+	const struct create *d = r->state;
 	if (!topic_alias_is_legal(t->name))
 		topic_fail(to, KAFKA_INVALID_TOPIC_EXCEPTION, "a topic name is 1 to 249 of A-Z a-z 0-9 . _ -");
-	else if (is_named_twice(q, i))
+	else if (d->twice[i])
 		topic_fail(to, KAFKA_INVALID_REQUEST, "the topic is named twice");
 	else if (t->n_assignments > 0 && (t->num_partitions != -1 || t->replication_factor != -1))
 		topic_fail(to, KAFKA_INVALID_REQUEST, "assignments exclude a number of partitions and a replication factor");
-	else if (t->n_assignments == 0 && (t->num_partitions < -1 || t->num_partitions == 0 ||
-					   n_partitions(r, t) > r->server->conf->max_partitions))
-		topic_fail(to, KAFKA_INVALID_PARTITIONS, "the number of partitions is out of range");
+	else if (t->n_assignments == 0 && (t->num_partitions < -1 || t->num_partitions == 0))
+		topic_fail(to, KAFKA_INVALID_PARTITIONS, "the number of partitions is -1 or above 0");
+	else if (n_partitions(r, t) > r->server->conf->max_partitions)
+		topic_fail(to, KAFKA_INVALID_PARTITIONS, "the number of partitions is above --max-partitions");
 	else if (t->n_assignments == 0 && (t->replication_factor < -1 || t->replication_factor == 0))
 		topic_fail(to, KAFKA_INVALID_REPLICATION_FACTOR, "the replication factor is -1 or above 0");
-	else if (!assignments_are_good(t))
+	else if (!assignments_are_good(r, t))
 		topic_fail(to, KAFKA_INVALID_REPLICA_ASSIGNMENT, "each partition from 0 up is assigned to a broker once");
-	return to->error_code == KAFKA_NONE;
+	return to->error_code == KAFKA_NONE && configs_are_good(r, t, to);
 }
 
 /* ------------------------------------------------------------------ create */
@@ -85,10 +129,14 @@ static void fill_made(struct request *r, const Ipc__Topic *topic, struct kmsg_cr
 	to->replication_factor = 1;
 }
 
-/* Kafka's word for a config that cannot be is its own. */
-static enum kafka_error create_error(struct request *r, const struct kmsg_create_topics_request_topic *t, enum pico_error_kind kind)
+/* Storaged alone knows which brokers there are, and some of what a config may be. */
+static enum kafka_error create_error(struct request *r, const struct kmsg_create_topics_request_topic *t,
+				     enum pico_error_kind kind)
 {
-	return kind == PICO_BAD_REQUEST && t->n_configs > 0 ? KAFKA_INVALID_CONFIG : error_of(r, kind, ERROR_OF_TOPICS);
+	if (kind != PICO_BAD_REQUEST)
+		return error_of(r, kind, ERROR_OF_TOPICS);
+	return t->n_assignments > 0 ? KAFKA_INVALID_REPLICA_ASSIGNMENT : t->n_configs > 0 ? KAFKA_INVALID_CONFIG
+		: KAFKA_INVALID_REQUEST;
 }
 
 static void take_answer(struct request *r, uint32_t i, const struct pico_error *e, const Ipc__CreateManyAnswer__One *one)
@@ -244,8 +292,9 @@ void create_topics_handle(struct request *r)
 	if (d != NULL) {
 		d->response = KMSG_NEW(&r->region, create_topics_response, 1);
 		d->asked = REQUEST_NEW(r, uint32_t, q->n_topics);
+		d->twice = find_twice(r);
 	}
-	if (d == NULL || topics == NULL || d->response == NULL || d->asked == NULL) {
+	if (d == NULL || topics == NULL || d->response == NULL || d->asked == NULL || d->twice == NULL) {
 		request_close(r, "memory");
 		return;
 	}
@@ -254,6 +303,7 @@ void create_topics_handle(struct request *r)
 	d->deadline_ms = request_deadline(r, q->timeout_ms);
 	for (uint32_t i = 0; i < q->n_topics; i++) {
 		topics[i].name = q->topics[i].name;
+		topics[i].error_message = slice_of(NULL, 0);
 		if (check(r, i, &topics[i]))
 			d->asked[d->n_asked++] = i;
 	}

@@ -17,6 +17,7 @@ static void answer(struct request *r, enum kafka_error error, const Ipc__InitPro
 		return;
 	}
 	m->error_code = (int16_t)error;
+	m->producer_epoch = -1;
 	if (a != NULL) {
 		m->producer_id = a->producer_id;
 		m->producer_epoch = (int16_t)a->producer_epoch;

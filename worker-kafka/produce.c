@@ -2,7 +2,8 @@
  *
  * Produce: the batches of all partitions go to storaged in one call, as they came. What storaged does not look into is
  * checked here: every record is decoded once. acks=1 and acks=all are the same; acks=0 has no answer, and its errors
- * end the connection. A topic that changed meanwhile is looked up again and its parts are submitted again.
+ * end the connection. A topic that changed meanwhile is looked up again and its parts are submitted again, unless a later
+ * request of the connection would have overtaken them: then the client is told to try again.
  */
 #include "worker-kafka/api.h"
 
@@ -152,10 +153,24 @@ static void look_up_again(struct request *r)
 	topic_cache_resolve(r, d->want, d->n_want, produce_submit);
 }
 
+/* What is submitted again comes behind what its connection sent later and is not refused for the same reason: under newer
+ * settings of the topic, or about to learn of them. */
+static bool keeps_order(const struct request *r, const struct topic_want *want)
+{
+	const struct request *q = r->next;
+	if (q == NULL || !q->started)
+		return true;
+	for (; q != NULL && q->started; q = q->next)
+		if (q->holds)
+			return false;
+	return !topic_cache_has_news(r->server->cache, want->name, want->info);
+}
+
 static void take_error(struct request *r, struct part *p, const struct pico_error *e)
 {
 	struct produce *d = r->state;
-	p->again = (e->kind == PICO_STALE_TOPIC || e->kind == PICO_NOT_FOUND) && d->tries < TRIES_MAX;
+	p->again = (e->kind == PICO_STALE_TOPIC || e->kind == PICO_NOT_FOUND) && d->tries < TRIES_MAX &&
+		   keeps_order(r, p->want);
 	if (p->again)
 		return;
 	part_fail(p, error_of(r, e->kind, ERROR_OF_RECORDS), region_copy(&r->region, slice_str(e->message)));

@@ -64,6 +64,13 @@ static struct entry *find(struct topic_cache *c, struct slice name)
 	return e;
 }
 
+bool topic_cache_has_news(struct topic_cache *c, struct slice name, const struct topic_info *known)
+{
+	const struct entry *e = find(c, name);
+	return e != NULL && (memcmp(e->info.id, known->id, sizeof(known->id)) != 0 ||
+			     e->info.settings_version > known->settings_version);
+}
+
 void topic_cache_drop(struct topic_cache *c, struct slice name)
 {
 	struct entry *e = find(c, name);

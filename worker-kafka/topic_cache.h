@@ -30,6 +30,8 @@ void topic_cache_free(struct topic_cache *c);
 void topic_cache_resolve(struct request *r, struct topic_want *want, size_t n, void (*done)(struct request *r));
 /* storaged said this of a topic just now. */
 void topic_cache_put(struct topic_cache *c, const Ipc__Topic *topic);
+/* Whether somebody heard of another topic of that name, or of newer settings, than a request knows. */
+bool topic_cache_has_news(struct topic_cache *c, struct slice name, const struct topic_info *known);
 void topic_cache_drop(struct topic_cache *c, struct slice name);
 
 #endif

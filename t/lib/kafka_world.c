@@ -36,6 +36,7 @@ void world_open(void (*change)(struct conf *c))
 	struct topics_config config;
 	memset(&k, 0, sizeof(k));
 	k.n_partitions = 4;
+	k.owner = 1;
 	k.settings_version = 1;
 	k.answer_max = UINT32_MAX;
 	region_init(&k.region, 1u << 30);
@@ -337,8 +338,9 @@ const uint8_t *id_of(const char *topic)
 	return id;
 }
 
-static void fill_topic(Ipc__Topic *t, const char *name)
+Ipc__Topic *topic_of_name(const char *name)
 {
+	Ipc__Topic *t = region_calloc(&k.region, 1, sizeof(*t));
 	ipc__topic__init(t);
 	t->kafka_topic = (char *)(uintptr_t)name;
 	t->name = (char *)(uintptr_t)region_printf(&k.region, "/%s", name).p;
@@ -349,12 +351,12 @@ static void fill_topic(Ipc__Topic *t, const char *name)
 	t->partitions = region_calloc(&k.region, k.n_partitions, sizeof(*t->partitions));
 	for (uint32_t i = 0; i < k.n_partitions; i++) {
 		ipc__partition__init(&p[i]);
-		p[i].owner = 1;
+		p[i].owner = k.owner;
 		p[i].epoch = 3;
 		t->partitions[i] = &p[i];
 	}
 	if (k.config[0] == NULL)
-		return;
+		return t;
 	Ipc__ConfigEntry *entry = region_calloc(&k.region, 1, sizeof(*entry));
 	ipc__config_entry__init(entry);
 	entry->name = (char *)(uintptr_t)k.config[0];
@@ -362,12 +364,14 @@ static void fill_topic(Ipc__Topic *t, const char *name)
 	t->n_config = 1;
 	t->config = region_calloc(&k.region, 1, sizeof(*t->config));
 	t->config[0] = entry;
+	return t;
 }
 
 /* The same bounds as the real one. */
 static enum pico_error_kind fault_of(const Ipc__TopicRef *ref, size_t n_before)
 {
-	return ref->name[0] == '\0' || strncmp(ref->name, "no", 2) == 0 ? PICO_NOT_FOUND
+	return ref->name[0] == '\0' || ref->name[0] == '.' || strncmp(ref->name, "no", 2) == 0 ||
+			       (k.missing != NULL && strcmp(ref->name, k.missing) == 0) ? PICO_NOT_FOUND
 		: n_before >= k.answer_max ? PICO_THROTTLED : PICO_OK;
 }
 
@@ -376,7 +380,6 @@ void give_topics(struct seen *s)
 	const Ipc__GetManyRequest *r = (const Ipc__GetManyRequest *)s->call->request;
 	Ipc__GetManyAnswer a = IPC__GET_MANY_ANSWER__INIT;
 	Ipc__GetManyAnswer__One *one = region_calloc(&k.region, r->n_topic, sizeof(*one));
-	Ipc__Topic *topic = region_calloc(&k.region, r->n_topic, sizeof(*topic));
 	size_t n = 0;
 	assert_in_range(r->n_topic, 1, 10000);
 	a.n_one = r->n_topic;
@@ -392,8 +395,7 @@ void give_topics(struct seen *s)
 			ipc_error_fill(one[i].error, kept);
 			continue;
 		}
-		fill_topic(&topic[i], r->topic[i]->name);
-		one[i].topic = &topic[i];
+		one[i].topic = topic_of_name(r->topic[i]->name);
 		n++;
 	}
 	give(s, &a.base);

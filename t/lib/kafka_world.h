@@ -22,9 +22,10 @@ struct kafka_world {
 	uint16_t port;
 	bool drained;
 	/* What topics are like. */
-	uint32_t n_partitions;
+	uint32_t n_partitions, owner;
 	uint64_t settings_version;
 	const char *config[2];          /* one name and value */
+	const char *missing;            /* one more that is none */
 	uint32_t answer_max;            /* topics that one answer has room for */
 	bool topics_wait;               /* what asks for topics is not answered on the way */
 };
@@ -83,6 +84,7 @@ const struct kmsg_fetch_response_partition *fetched(const void *answer, size_t i
 struct seen *nth(enum ipc_type type, size_t index);
 size_t n_calls(enum ipc_type type);
 void give_topics(struct seen *s);
+Ipc__Topic *topic_of_name(const char *name);    /* as they are */
 const uint8_t *id_of(const char *topic);        /* 16 bytes; static */
 /* Every part of a SUBMIT stored: base, base + 1, ... */
 void give_stored(struct seen *s, uint64_t base);
