@@ -48,7 +48,8 @@ class Idempotent(Sender):
     def work(self):
         p = rdkafka.Producer(proxy.address, TOPIC, lambda v, *more: self.take(v.decode(), *more), enable_idempotence="true",
                              linger_ms=5, batch_num_messages=20, message_timeout_ms=0, request_timeout_ms=1500,
-                             reconnect_backoff_ms=10, reconnect_backoff_max_ms=100, retry_backoff_ms=20)
+                             socket_timeout_ms=2000, reconnect_backoff_ms=10, reconnect_backoff_max_ms=100,
+                             retry_backoff_ms=20)
         numbers = [0] * PARTITIONS
         while not stop.is_set():
             for _ in range(self.rng.randrange(1, 20) if p.waiting() < 1000 else 0):

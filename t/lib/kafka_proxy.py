@@ -14,7 +14,8 @@ import collections, socket, struct, threading
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, INIT_PRODUCER_ID = 0, 1, 2, 3, 18, 22
 
 # What becomes of a request that was forwarded to the node (Proxy.lose):
-SWALLOW = "swallow"     # the node's answer is thrown away, the connection stays: the client runs into its time limit
+SWALLOW = "swallow"     # this answer and all behind it are thrown away (TCP loses none out of the middle), the connection
+                        # stays: the client runs into its time limit
 CUT = "cut"             # the node's answer is awaited, then the connection is closed instead of handing it on
 CUT_EARLY = "cut early"  # the client's connection is closed at once; the node keeps its own until it has answered
 LONGEST = 128 << 20
@@ -163,6 +164,7 @@ class Proxy:
         return due[0][2] if due else None
 
     def _answers(self, client, server, waiting):
+        mute = False
         try:
             while (frame := read_frame(server)) is not None:
                 with self._lock:
@@ -172,7 +174,8 @@ class Proxy:
                 fate = e.fate if e is not None else None
                 if fate in (CUT, CUT_EARLY):
                     break
-                if fate != SWALLOW:
+                mute |= fate == SWALLOW
+                if not mute:
                     _send(client, frame)
         except (OSError, AssertionError, struct.error):
             pass
