@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""SIGTERM with 100 parked long polls: each is answered, and the node is gone within the drain time + 1 s (asserted
-with the margin that tests have, 10 x)."""
+"""SIGTERM: during --shutdown-drain-ms the node says that it is not ready and serves on; then 100 parked long polls are
+each answered, and the node is gone within the drain time + 1 s (asserted with the margin that tests have, 10 x)."""
 import socket, time
 
 import tap
@@ -72,7 +72,27 @@ def _():
     for s in socks:
         a = answer(s)
         assert a.startswith(b"HTTP/1.1 200 "), a
+        head, _, body = a.partition(b"\r\n\r\n")
+        while b"hello" not in body and (piece := s.recv(65536)):
+            body += piece
+        assert b"pico-next-seq: 1\r\n" in head.lower() and b"hello" in body, a
     tap.same(node.stop(), 0, "exit code")
+
+
+@tap.test("before it drains, load balancers have their time: /ready is red, and requests are served")
+def _():
+    pause = Node("--shutdown-drain-ms", "2000").start()
+    tap.same((pause.http("PUT", "/p").status, pause.admin("/ready").status), (201, 200), "create, /ready")
+    began = time.monotonic()
+    pause.process.terminate()
+    tap.until(lambda: pause.admin("/ready").status == 503, 1.5, "/ready is red")
+    for i in range(20):
+        tap.same(pause.http("POST", "/p", b"%d" % i)["pico-start-seq"], str(i), "append after SIGTERM")
+    served = time.monotonic() - began
+    tap.same(pause.process.wait(60), 0, "exit code")
+    took = time.monotonic() - began
+    tap.diag(f"served for {served:.2f} s, gone after {took:.2f} s")
+    assert took >= 2, took
 
 
 tap.run()

@@ -6,7 +6,7 @@ import threading, time
 import tap
 from node import Node
 
-N = 10000
+N, PAGE = 10000, 3000
 node = Node()
 names = [f"/many/{i % 7}/t{i:05d}" for i in range(N)]
 
@@ -21,18 +21,22 @@ def create(part):
 def listed():
     client, got, after = node.client(), [], ""
     while True:
-        a = client("GET", f"/?prefix=/many/&start_after={after}&limit=3000")
+        a = client("GET", f"/?prefix=/many/&start_after={after}&limit={PAGE}")
         tap.same(a.status, 200, "list")
         page = a.json()
         got += [s["name"] for s in page["streams"]]
+        assert len(page["streams"]) <= PAGE, len(page["streams"])
         if not page["has_more"]:
             return got
+        tap.same(len(page["streams"]), PAGE, "a page that is not the last")
         after = got[-1]
 
 
 @tap.test(f"{N} topics are created")
 def _():
     node.start()
+    for other in ("/man", "/many", "/manyfold/t", "/z"):
+        tap.same(node.http("PUT", other).status, 201, "a topic that the prefix leaves out")
     began = time.monotonic()
     threads = [threading.Thread(target=create, args=(names[i::32],)) for i in range(32)]
     for t in threads:
@@ -71,6 +75,13 @@ def _():
     tap.same(client("PUT", names[0]).status, 201, "create again")
     a = client("GET", names[0])
     tap.same((a.status, a.json()), (200, []), "it is empty")
+    tap.same(client("DELETE", names[100]).status, 204, "delete another")
+    node.kill_all()
+    node.start()
+    client = node.client()
+    tap.same(client("GET", names[0]).json(), [], "still empty after a restart")
+    tap.same((client("GET", names[100]).status, client("GET", names[200]).status), (404, 200), "gone, not gone")
+    tap.same(listed() == sorted(set(names) - {names[100]}), True, "the list")
     tap.same(node.stop(), 0, "exit code")
 
 
