@@ -36,7 +36,7 @@ static int load_cluster(struct state *s, const struct sql_entity *entity)
 static int load_node(struct state *s, const struct sql_entity *entity)
 {
 	Meta__NodeEntity *e = meta__node_entity__unpack(NULL, entity->payload.n, entity->payload.p);
-	int err = e != NULL && e->boot_id.len == 16 ? 0 : -EBADMSG;
+	int err = e != NULL && e->boot_id.len == 16 && state_node_find(s, e->node) == NULL ? 0 : -EBADMSG;
 	if (err == 0)
 		state_node_put(s, e, entity->idx);
 	if (e != NULL)
@@ -47,7 +47,8 @@ static int load_node(struct state *s, const struct sql_entity *entity)
 static int load_session(struct state *s, const struct sql_entity *entity)
 {
 	Meta__SessionEntity *e = meta__session_entity__unpack(NULL, entity->payload.n, entity->payload.p);
-	int err = e != NULL && e->state <= META__SESSION_ENTITY__STATE__RECOVERED ? 0 : -EBADMSG;
+	int err = e != NULL && e->state <= META__SESSION_ENTITY__STATE__RECOVERED &&
+		  state_session_find(s, e->node, e->session) == NULL ? 0 : -EBADMSG;
 	if (err == 0) {
 		struct state_session session = {
 			.node = e->node, .session = e->session, .state = (enum state_session_state)e->state,
@@ -91,6 +92,22 @@ static bool fork_is_sound(const Meta__TopicEntity *e)
 		if (p->parent_log != 0 && (e->source.len == 0 || (i > 0 && e->partitions[i - 1]->parent_log == 0)))
 			return false;
 		if (p->parent_log != 0 && p->parent_end > p->fork_offset)
+			return false;
+	}
+	return true;
+}
+
+/* A node's newest session is there, and none but it is ACTIVE: what every row rests on. */
+static bool sessions_are_sound(const struct state *s)
+{
+	for (size_t i = 0; i < s->n_nodes; i++)
+		if (state_session_find(s, s->node[i].e->node, s->node[i].e->session) == NULL)
+			return false;
+	for (size_t i = 0; i < s->n_sessions; i++) {
+		const struct state_session *x = &s->session[i].s;
+		const struct state_node *n = state_node_find(s, x->node);
+		if (n == NULL || x->session > n->e->session ||
+		    (x->state == SESSION_ACTIVE && x->session != n->e->session))
 			return false;
 	}
 	return true;
@@ -180,7 +197,7 @@ int state_load(struct state *s, uint64_t idx, const struct sql_entity *entities,
 	for (size_t kind = 0; kind < sizeof(loaders) / sizeof(loaders[0]) && err == 0; kind++)
 		err = load_kind(s, sorted, n, kind, &loaded);
 	/* A kind of entity that only a newer release knows must not be lost. */
-	if (err == 0 && (loaded != n || s->cluster_id == NULL || !link_forks(s)))
+	if (err == 0 && (loaded != n || s->cluster_id == NULL || !sessions_are_sound(s) || !link_forks(s)))
 		err = -EBADMSG;
 	s->idx = idx;
 	free(sorted);

@@ -14,6 +14,7 @@ FUZZ_LIBS_http = worker-http/libworkerhttp.a
 FUZZ_TARGETS += s3_xml
 FUZZ_TARGETS += wal_object
 FUZZ_TARGETS += data_object
+FUZZ_TARGETS += meta_row
 
 # What every target links (archives are built first), and a target alone: FUZZ_LIBS_NAME.
 FUZZ_LIBS = $(STORAGED_LIBS)

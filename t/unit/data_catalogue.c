@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include "common/must.h"
-#include "storaged/data/catalogue.h"
+#include "storaged/data/row_index.h"
 
 static struct object_row row_of(uint64_t number, uint32_t level, uint64_t run, uint64_t first, uint64_t last)
 {
@@ -374,6 +374,73 @@ static void test_against_list(void **arg)
 	}
 }
 
+/* ---------------------------------------------------------------- the index alone */
+
+static int by_bytes(const struct object_row *a, const struct object_row *b)
+{
+	return (a->bytes > b->bytes) - (a->bytes < b->bytes);
+}
+
+#define VALUES 3000u
+
+/* Neighbours of every value, there or not, against a table of flags: over the seams between blocks, too. */
+static void compare_index(const struct row_index *x, const struct object_row *row, const bool *there)
+{
+	uint64_t left = UINT64_MAX;             /* the nearest one there below v */
+	for (uint64_t v = 0; v < VALUES; v++) {
+		struct object_row probe = { .bytes = v };
+		const struct object_row *below = row_index_before(x, &probe, false), *at = row_index_before(x, &probe, true);
+		assert_ptr_equal(below, left == UINT64_MAX ? NULL : &row[left]);
+		assert_ptr_equal(at, there[v] ? &row[v] : below);
+		if (there[v]) {
+			assert_ptr_equal(row_index_after(x, &probe, true), &row[v]);
+			left = v;
+		}
+	}
+	uint64_t right = UINT64_MAX;
+	for (uint64_t v = VALUES; v-- > 0;) {
+		struct object_row probe = { .bytes = v };
+		assert_ptr_equal(row_index_after(x, &probe, false), right == UINT64_MAX ? NULL : &row[right]);
+		right = there[v] ? v : right;
+	}
+}
+
+static void test_index(void **arg)
+{
+	static struct object_row row[VALUES];
+	static bool there[VALUES];
+	struct row_index x;
+	uint64_t seed = 7;
+	row_index_init(&x, by_bytes);
+	for (uint32_t v = 0; v < VALUES; v++)
+		row[v].bytes = v;
+	compare_index(&x, row, there);
+	for (int turn = 0; turn < 20000; turn++) {
+		uint32_t v = random_below(&seed, VALUES);
+		bool fill = turn / 4000 % 2 == 0;
+		if (!there[v] && (fill || turn % 4 == 0))
+			row_index_add(&x, &row[v]);
+		else if (there[v] && (!fill || turn % 4 == 0))
+			row_index_remove(&x, &row[v]);
+		else
+			continue;
+		there[v] = !there[v];
+		if (turn % 1000 < 2)
+			compare_index(&x, row, there);
+	}
+	for (uint32_t v = 0; v < VALUES; v++)   /* in order, empty and full */
+		if (there[v])
+			row_index_remove(&x, &row[v]);
+	assert_true(x.n == 0 && x.n_blocks == 0);
+	for (uint32_t v = 0; v < VALUES; v++) {
+		row_index_add(&x, &row[v]);
+		there[v] = true;
+	}
+	compare_index(&x, row, there);
+	assert_true(x.n_blocks <= VALUES / 256 + 1);
+	row_index_done(&x);
+}
+
 /* ---------------------------------------------------------------- many */
 
 #define MANY 50000u
@@ -416,7 +483,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_walk), cmocka_unit_test(test_walk_goes_on), cmocka_unit_test(test_levels),
-		cmocka_unit_test(test_takes), cmocka_unit_test(test_against_list), cmocka_unit_test(test_many),
+		cmocka_unit_test(test_takes), cmocka_unit_test(test_against_list), cmocka_unit_test(test_index),
+		cmocka_unit_test(test_many),
 	};
 	return cmocka_run_group_tests_name("data_catalogue", tests, NULL, NULL);
 }

@@ -92,6 +92,8 @@ uint32_t fixture_touch(struct fixture *f, const uint8_t id[16], int64_t expires_
 void fixture_close_some(struct fixture *f, unsigned n);
 /* A commit, deletion of objects or a trim, much of it refused. */
 void fixture_random_objects(struct fixture *f, unsigned *seed);
+/* A fork of some topic, often refused. */
+void fixture_random_fork(struct fixture *f, unsigned *seed);
 /* A create, close, delete, update, growth or registration of something. */
 void fixture_random_row(struct fixture *f, unsigned *seed);
 

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The fixture's commands of data objects, trims and expiry (meta_fixture.h).
+ * The fixture's commands of data objects, trims and expiry, and forks at random (meta_fixture.h).
  */
+#include <stdio.h>
+
 #include "common/must.h"
 #include "storaged/meta/object_message.h"
+#include "storaged/meta/state_fork.h"
 #include "t/unit/meta_fixture.h"
 
 struct commit_message {
@@ -164,4 +167,34 @@ void fixture_random_objects(struct fixture *f, unsigned *seed)
 		memcpy(a.remove, known, n_known * sizeof(known[0]));
 		fixture_commit(f, &a);
 	}
+}
+
+static const struct state_topic *some_topic(struct fixture *f, unsigned *seed)
+{
+	const struct state_topic *t = NULL, *x = state_topic_next_any(f->s, slice_of("", 0));
+	for (unsigned n = random_below(seed, 30); x != NULL && n > 0; n--) {
+		t = x;
+		x = state_topic_next_any(f->s, slice_str(x->name));
+	}
+	return t;
+}
+
+void fixture_random_fork(struct fixture *f, unsigned *seed)
+{
+	const struct state_topic *t = some_topic(f, seed);
+	uint8_t id[16] = { 9 };
+	char name[32];
+	snprintf(name, sizeof(name), "/f/%u", random_below(seed, 20));
+	struct create_args a = { .name = name, .source = id, .n_points = 1, .ttl = random_below(seed, 2) * 60 };
+	if (t != NULL) {
+		memcpy(id, t->id, 16);
+		a.n_points = t->n_partitions <= 4 ? t->n_partitions : 4;
+		a.type = t->content_type;
+	}
+	for (size_t i = 0; i < a.n_points; i++) {
+		a.offset[i] = random_below(seed, 100);
+		a.parent_end[i] = a.offset[i] - (random_below(seed, 4) == 0 ? a.offset[i] / 2 : 0);
+		a.initial |= a.parent_end[i] < a.offset[i];
+	}
+	fixture_create(f, &a);
 }

@@ -2,7 +2,7 @@
  *
  * Thousands of rows of every command, most of them plausible, many refused. After each one: what was refused left the state
  * as it was, byte for byte of its snapshot; watermarks, sessions, marks, start offsets and the clock moved in their one
- * direction; ranges of a run are disjoint. Two other states are fed the same rows, one of them begun from a snapshot in
+ * direction; ranges of a run are disjoint. What an incremental snapshot adds up to is the whole. Two other states are fed the same rows, one of them begun from a snapshot in
  * the middle: all three end as the same bytes.
  */
 #include <setjmp.h>
@@ -52,26 +52,6 @@ static const struct state_topic *some_topic(struct fixture *f, unsigned *seed)
 		x = state_topic_next_any(f->s, slice_str(x->name));
 	}
 	return t;
-}
-
-static void random_fork(struct fixture *f, unsigned *seed)
-{
-	const struct state_topic *t = some_topic(f, seed);
-	uint8_t id[16] = { 9 };
-	char name[32];
-	snprintf(name, sizeof(name), "/f/%u", random_below(seed, 20));
-	struct create_args a = { .name = name, .source = id, .n_points = 1, .ttl = random_below(seed, 2) * 60 };
-	if (t != NULL) {
-		memcpy(id, t->id, 16);
-		a.n_points = t->n_partitions <= 4 ? t->n_partitions : 4;
-		a.type = t->content_type;
-	}
-	for (size_t i = 0; i < a.n_points; i++) {
-		a.offset[i] = random_below(seed, 100);
-		a.parent_end[i] = a.offset[i] - (random_below(seed, 4) == 0 ? a.offset[i] / 2 : 0);
-		a.initial |= a.parent_end[i] < a.offset[i];
-	}
-	fixture_create(f, &a);
 }
 
 static void random_expiry(struct fixture *f, unsigned *seed)
@@ -127,7 +107,7 @@ static void random_row(struct fixture *f, unsigned *seed)
 	else if (what < 11)
 		fixture_random_row(f, seed);
 	else if (what < 14)
-		random_fork(f, seed);
+		fixture_random_fork(f, seed);
 	else if (what < 16)
 		random_expiry(f, seed);
 	else if (what < 19 || stale)
@@ -302,6 +282,17 @@ static struct state *replica_new(struct fixture *f)
 	return s;
 }
 
+/* What changed since the last time, as the database gets it. */
+static void store_changes(struct fixture *f, uint64_t *base, struct kept *stored)
+{
+	state_snapshot_begin(f->s, *base, kept_add, stored);
+	while (state_snapshot_step(f->s, 2))
+		;
+	state_snapshot_end(f->s);
+	*base = state_idx(f->s);
+	state_covered(f->s, *base);
+}
+
 static void run_seed(unsigned seed, struct seen *seen)
 {
 	struct fixture f;
@@ -310,6 +301,8 @@ static void run_seed(unsigned seed, struct seen *seen)
 	fixture_new(&f);
 	f.now_ms = 1000;
 	struct state *replica = replica_new(&f), *late = NULL;
+	struct kept stored = { 0 };
+	uint64_t base = 0;
 	fixture_keep(&f, &before);
 	for (int i = 0; i < ROWS; i++) {
 		uint64_t idx = state_idx(f.s);
@@ -324,6 +317,10 @@ static void run_seed(unsigned seed, struct seen *seen)
 			feed(late, &f.row, &f);
 		if (i == ROWS / 2)
 			late = replica_new(&f);
+		if (i % 16 == 0) {
+			store_changes(&f, &base, &stored);
+			assert_same_kept(&after, &stored);
+		}
 		kept_done(&before);
 		before = after;
 		after = (struct kept){ 0 };
@@ -333,6 +330,7 @@ static void run_seed(unsigned seed, struct seen *seen)
 	state_free(replica);
 	state_free(late);
 	kept_done(&before);
+	kept_done(&stored);
 	fixture_done(&f);
 }
 
