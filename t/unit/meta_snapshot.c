@@ -276,6 +276,7 @@ static void test_load_refuses_sessions(void **arg)
 		{ "session/1/0000000000000001", 7, 1, SESSION_ACTIVE },         /* of no node */
 		{ "session/1/0000000000000001", 7, 1, SESSION_ENDED },
 		{ "node/1", 2, 1, -1 }, { "node/1", 5, 2, -1 }, { "node/1", 1, 1, -1 }, { "node/1", 1, 3, -1 },
+		{ "node/9", 1, 2, -1 }, { "session/9/0000000000000001", 1, 1, SESSION_ENDED },  /* under a second key */
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct fixture f;
@@ -293,9 +294,7 @@ static void test_load_refuses_sessions(void **arg)
 		session.state = (Meta__SessionEntity__State)cases[i].state;
 		size_t n = cases[i].state < 0 ? meta__node_entity__pack(&node, bytes) : meta__session_entity__pack(&session, bytes);
 		struct sql_entity e = { .key = slice_str(cases[i].key), .idx = 1, .payload = slice_of(bytes, n) };
-		size_t n_keys = k.n;
 		kept_add(&k, &e);
-		assert_int_equal(k.n, n_keys);
 		if (kept_load(&k, state_idx(f.s)) != NULL)
 			fail_msg("case %zu was loaded", i);
 		kept_done(&k);
