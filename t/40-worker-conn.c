@@ -681,15 +681,15 @@ static void test_records_vanish(void **state)
 	client_open(&c, w.port);
 	client_say(&c, GET("/t?format=raw"));
 	read_answer(next_call(), 0, 1, false, n);
-	client_wait(&c, 60000);
+	client_wait(&c, 30000);
 	error_answer(next_call(), PICO_NOT_FOUND);
 	client_wait_end(&c);
-	assert_in_range(buf_len(&c.in), 60000, 200000);
+	assert_in_range(buf_len(&c.in), 30000, 200000);
 	client_close(&c);
 	world_close();
 }
 
-/* A client that reads nothing holds two buffers' worth and is dropped after the stall time-out. */
+/* A client that reads nothing holds a buffer's worth and is dropped after the stall time-out. */
 static void test_stalled_reader(void **state)
 {
 	struct client c;
@@ -701,14 +701,16 @@ static void test_stalled_reader(void **state)
 	wait_conns(1);
 	for (int i = 0; i < 12; i++) /* more than the kernel takes */
 		client_say(&c, GET("/t?format=raw"));
-	uint64_t began = env_now_ms(w.place.env);
+	uint64_t began = env_now_ms(w.place.env), most = 0;
 	while (w.worker.acceptor.n_conns > 0 && env_now_ms(w.place.env) - began < SOON) {
 		uv_run(&w.place.loop, UV_RUN_ONCE);
-		assert_in_range(metrics->value[METRIC_HTTP_BUFFERED_BYTES], 0, 2 * 65536);
+		uint64_t now = metrics->value[METRIC_HTTP_BUFFERED_BYTES];
+		most = now > most ? now : most;
 		if (parked() != NULL)
 			read_answer(parked(), 0, 1, false, n);
 	}
 	assert_int_equal(w.worker.acceptor.n_conns, 0);
+	assert_in_range(most, 32768 + 1, 65536 + 4096); /* the piece that is sent, and the one after it */
 	assert_in_range(env_now_ms(w.place.env) - began, 300, SOON);
 	assert_int_equal(metrics->value[METRIC_HTTP_BUFFERED_BYTES], 0);
 	client_close(&c);

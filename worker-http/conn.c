@@ -244,7 +244,7 @@ static void conn_count_queue(struct conn *c)
 {
 	c->queued = 0;
 	for (struct request *r = c->first; r != NULL; r = r->next)
-		c->queued += buf_len(&r->body) + buf_len(&r->answer.body);
+		c->queued += buf_len(&r->body) + buf_len(&r->answer.body) + buf_len(&r->answer.ahead);
 }
 
 /* ------------------------------------------------------------------ input */

@@ -24,6 +24,7 @@
 #define CURSOR_INTERVAL_MS 20000
 #define CURSOR_SPREAD 60
 #define RECORD_OVERHEAD 80              /* of a stored record alone in its batch */
+#define OVERHEAD_BYTES (1024 * RECORD_OVERHEAD)
 #define GATHER_MAX 32                   /* reads for one answer's end: storaged gives a cold log in small runs */
 
 struct read {
@@ -46,6 +47,7 @@ struct read {
 	struct encode_range range;
 	struct encoder encoder;
 	unsigned n_gathers;
+	bool is_gone;                   /* what was to follow */
 };
 
 /* ------------------------------------------------------------------ parameters */
@@ -168,7 +170,7 @@ static uint32_t bytes_wanted(const struct read *read)
 	return (uint32_t)(left + overhead * RECORD_OVERHEAD);
 }
 
-static void call_read(struct request *r, struct position from, topics_cb *cb)
+static void call_read(struct request *r, struct position from, uint32_t max_bytes, topics_cb *cb)
 {
 	struct read *read = r->state;
 	Ipc__ReadRequest m = IPC__READ_REQUEST__INIT;
@@ -179,7 +181,7 @@ static void call_read(struct request *r, struct position from, topics_cb *cb)
 	m.partition_given = read->partition_given;
 	m.from = from.from;
 	m.from_end = from.tail;
-	m.max_bytes = bytes_wanted(read);
+	m.max_bytes = max_bytes;
 	m.deadline_ms = request_deadline(r);
 	request_call(r, IPC_READ, &m.base, slice_of(NULL, 0), m.deadline_ms, cb);
 }
@@ -264,13 +266,27 @@ static struct encode_source source_of(const struct request *r, const struct topi
 	return source;
 }
 
-/* Adds what stands in pieces to the body, up to a piece. 0 or negative. */
-static int encode_more(struct request *r, const struct topics_pieces *pieces)
+/* Adds what stands in pieces to the body or what follows it, up to a piece. 0 or negative. */
+static int encode_more(struct request *r, const struct topics_pieces *pieces, struct buf *out)
 {
 	struct encode_source source = source_of(r, pieces);
 	struct read *read = r->state;
-	int done = encoder_run(&read->encoder, &source, &r->answer.body, request_piece_max(r));
+	int done = encoder_run(&read->encoder, &source, out, request_piece_max(r));
 	return done < 0 ? done : 0;
+}
+
+/* What is read stands in `ahead` until the socket has taken the piece before. */
+static void on_more(void *arg, const struct pico_error *error, const ProtobufCMessage *m,
+		    struct topics_pieces *pieces)
+{
+	struct request *r = arg;
+	struct read *read = r->state;
+	r->call = NULL;
+	read->is_gone = error->kind != PICO_OK || encode_more(r, pieces, &r->answer.ahead) < 0 ||
+		buf_len(&r->answer.ahead) == 0;
+	if (pieces != NULL)
+		topics_pieces_release(pieces);
+	answer_ahead(r);
 }
 
 static void send_piece(struct request *r)
@@ -280,27 +296,24 @@ static void send_piece(struct request *r)
 	if (ended)
 		encoder_finish(&read->encoder, &r->answer.body);
 	answer_more(r, ended);
+	if (!ended && !r->is_head)
+		call_read(r, (struct position){ .from = (int64_t)read->encoder.offset },
+			  (uint32_t)request_piece_max(r) + OVERHEAD_BYTES, on_more);
 }
 
-static void on_more(void *arg, const struct pico_error *error, const ProtobufCMessage *m,
-		    struct topics_pieces *pieces)
-{
-	struct request *r = arg;
-	r->call = NULL;
-	buf_reset(&r->answer.body, 65536);
-	bool good = error->kind == PICO_OK && encode_more(r, pieces) == 0 && buf_len(&r->answer.body) > 0;
-	if (pieces != NULL)
-		topics_pieces_release(pieces);
-	if (good)
-		send_piece(r);
-	else
-		answer_break(r);
-}
-
+/* The memory of the two pieces changes places, so neither grows again. */
 static void produce(struct request *r)
 {
-	struct read *read = r->state;
-	call_read(r, (struct position){ .from = (int64_t)read->encoder.offset }, on_more);
+	const struct read *read = r->state;
+	if (read->is_gone) {
+		answer_break(r);
+		return;
+	}
+	struct buf sent = r->answer.body;
+	r->answer.body = r->answer.ahead;
+	r->answer.ahead = sent;
+	buf_reset(&r->answer.ahead, SIZE_MAX);
+	send_piece(r);
 }
 
 static const char *content_type(const struct read *read)
@@ -354,7 +367,7 @@ static int gather(struct request *r, const Ipc__ReadAnswer *a, const struct topi
 	if (fault < 0 || !fits)
 		return fault;
 	read->encoder.end = read->range.end;
-	fault = encode_more(r, pieces);
+	fault = encode_more(r, pieces, &r->answer.body);
 	if (buf_len(&r->answer.body) < request_piece_max(r))
 		read->encoder.offset = read->range.end; /* offsets without records at the end, if any */
 	return fault;
@@ -375,7 +388,7 @@ static void gather_or_answer(struct request *r, const Ipc__ReadAnswer *a, const 
 	if (fault != 0)
 		answer_unreadable(r, fault);
 	else if (more)
-		call_read(r, (struct position){ .from = (int64_t)read->range.end }, on_gather);
+		call_read(r, (struct position){ .from = (int64_t)read->range.end }, bytes_wanted(read), on_gather);
 	else
 		answer_gathered(r);
 }
@@ -416,7 +429,7 @@ static void on_waited(void *arg, const struct pico_error *error, const ProtobufC
 	bool ready = error->kind == PICO_OK && ((const Ipc__WaitAnswer *)m)->ready;
 	bool late = env_now_ms(r->server->env) >= read->poll_until_ms;
 	if (ready)
-		call_read(r, read->position, on_read);
+		call_read(r, read->position, bytes_wanted(read), on_read);
 	else if (error->kind == PICO_OK || (late && error->kind == PICO_UNAVAILABLE))
 		answer_no_news(r);
 	else
@@ -499,5 +512,5 @@ void pico_read(struct request *r)
 	if (!take_params(r, read))
 		return;
 	read->poll_until_ms = env_now_ms(r->server->env) + r->server->conf->long_poll_timeout_ms;
-	call_read(r, read->position, on_read);
+	call_read(r, read->position, bytes_wanted(read), on_read);
 }

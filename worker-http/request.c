@@ -63,6 +63,7 @@ struct request *request_new(struct server *server, const struct http1_head *head
 	buf_init(&r->body, server->conf->max_request_size);
 	buf_init(&r->answer.fields, ANSWER_FIELDS_MAX);
 	buf_init(&r->answer.body, SIZE_MAX / 4);
+	buf_init(&r->answer.ahead, SIZE_MAX / 4);
 	return r;
 }
 
@@ -78,6 +79,7 @@ void request_free(struct request *r)
 	buf_done(&r->body);
 	buf_done(&r->answer.fields);
 	buf_done(&r->answer.body);
+	buf_done(&r->answer.ahead);
 	free(r->field);
 	free(r->head_bytes);
 	r->magic = 0;
@@ -216,6 +218,11 @@ void answer_more(struct request *r, bool ended)
 	answer_ready(r);
 }
 
+void answer_ahead(struct request *r)
+{
+	r->on_answer(r);
+}
+
 void answer_break(struct request *r)
 {
 	r->answer.broken = true;
@@ -224,5 +231,5 @@ void answer_break(struct request *r)
 
 size_t request_piece_max(const struct request *r)
 {
-	return r->server->conf->conn_buffer_size;
+	return r->server->conf->conn_buffer_size / 2;
 }

@@ -5,9 +5,9 @@
  * what the handler put into the answer.
  *
  * A handler answers at once or later, from a callback of the Topics API. Long bodies are produced in
- * pieces: answer_begin_stream(), then `produce` is called each time everything before has left, and
- * puts at most request_piece_max() bytes into `body`. So what a request holds is bounded however
- * slowly its client reads.
+ * pieces of at most request_piece_max() bytes: answer_begin_stream(), then `produce` is called each time
+ * everything before has left and no call is under way, and puts the next one into `body`. It may be made
+ * ahead, while the one before is sent. So what a request holds is bounded however slowly its client reads.
  */
 #ifndef WORKER_HTTP_REQUEST_H
 #define WORKER_HTTP_REQUEST_H
@@ -32,6 +32,7 @@ struct answer {
 	struct buf fields;              /* whole header lines, each with CRLF */
 	const char *cache_control;      /* static text; NULL: no-store */
 	struct buf body;                /* what is to be sent next */
+	struct buf ahead;               /* and after that, when answer_ahead() was called */
 	bool has_length;                /* the body's whole length is known */
 	uint64_t length;
 	bool no_body;                   /* 204 and 304 */
@@ -109,9 +110,12 @@ void answer_error(struct request *r, int status, const char *word, const char *m
 /* A body in pieces. length is used when has_length. Pieces go into answer.body; then answer_more(). */
 void answer_begin_stream(struct request *r, int status, bool has_length, uint64_t length);
 void answer_more(struct request *r, bool ended);
+/* The next piece is in answer.ahead, or will never be: `produce` is called when it is due. */
+void answer_ahead(struct request *r);
 /* It cannot go on: the connection is closed without completing it. */
 void answer_break(struct request *r);
 
+/* Two of these are conn-buffer-size: one that is sent and one that is made. */
 size_t request_piece_max(const struct request *r);
 
 /* ------------------------------------------------------------------ the connection's side */
