@@ -28,6 +28,6 @@ int data_state_compare(const Frame__State *a, const Frame__State *b);
  * those that were idle for too long when the log was last written; complete becomes older's. Nothing happens when newer
  * is complete. Takes `older`. NULL, or what is wrong: the older one reaches farther; *newer is as it was.
  */
-const char *data_state_fold(Frame__State *newer, Frame__State *older);
+const char *data_state_fold(Frame__State *newer, Frame__State *older) __attribute__((warn_unused_result));
 
 #endif

@@ -6,6 +6,7 @@
 #include "storaged/engine/load.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -77,34 +78,74 @@ static int compare_newest_first(const void *a, const void *b)
 	return -data_state_compare(*(Frame__State *const *)a, *(Frame__State *const *)b);
 }
 
-static void log_fold(const struct engine *e, struct loaded *x)
+/* The newest entry with all that older ones add; NULL and what is wrong. Takes the entries. */
+static Frame__State *entries_fold(struct loaded *x, const char **ret_fault)
 {
-	struct log *log = x->log;
 	qsort(x->entries, x->n, sizeof(*x->entries), compare_newest_first);
 	Frame__State *newest = x->entries[0];
-	for (uint32_t i = 1; i < x->n; i++)
-		data_state_fold(newest, x->entries[i]);
-	bool closed = log->submitted.closed || newest->closed;
-	log_state_load(&log->submitted, newest);
-	log_state_load(&log->packed, newest);
-	log->submitted.closed = log->closed = closed;
-	log->confirm = log->submitted.next;
-	log->has_entry = newest->epoch == log->epoch;
-	log->n_incomplete = newest->n_incomplete;
-	log->pack_slot = 0;
-	data_state_free(newest);
+	*ret_fault = NULL;
+	for (uint32_t i = 1; i < x->n; i++) {
+		const char *fault = data_state_fold(newest, x->entries[i]);
+		*ret_fault = *ret_fault != NULL ? *ret_fault : fault;
+	}
+	if (*ret_fault == NULL && !newest->complete)
+		*ret_fault = "none of its state entries is complete";
 	free(x->entries);
 	x->entries = NULL;
 	x->n = 0;
+	if (*ret_fault == NULL)
+		return newest;
+	data_state_free(newest);
+	return NULL;
+}
+
+/* How many entries in a row are not complete: what the newest one said before anything was folded into it. */
+static uint32_t entries_incomplete(const struct loaded *x)
+{
+	const Frame__State *newest = x->entries[0];
+	for (uint32_t i = 1; i < x->n; i++)
+		if (data_state_compare(x->entries[i], newest) > 0)
+			newest = x->entries[i];
+	return newest->n_incomplete;
+}
+
+static const char *log_fold(struct loaded *x)
+{
+	struct log *log = x->log;
+	const char *fault;
+	log->n_incomplete = entries_incomplete(x);
+	Frame__State *now = entries_fold(x, &fault);
+	if (now == NULL)
+		return fault;
+	bool closed = log->submitted.closed || now->closed;
+	log_state_load(&log->submitted, now, log->epoch);
+	log_state_load(&log->packed, now, log->epoch);
+	log->submitted.closed = log->closed = closed;
+	log->confirm = log->submitted.next;
+	log->has_entry = now->epoch == log->epoch;
+	log->pack_slot = 0;
+	data_state_free(now);
+	return NULL;
+}
+
+static void fold_fatal(struct load *l, const struct log *log, const char *fault)
+{
+	char text[400];
+	snprintf(text, sizeof(text), "data objects in %s, log %" PRIu64 ": %s", l->engine->data->url, log->id, fault);
+	engine_fatal(l->engine, 1, text);
 }
 
 static void on_fold(void *arg)
 {
 	struct load *l = arg;
+	for (unsigned n = 0; !l->engine->dead && n < FOLDS_A_TURN && l->n_folded < l->n_logs; n++) {
+		struct loaded *x = &l->logs[l->n_folded++];
+		const char *fault = log_fold(x);
+		if (fault != NULL)
+			fold_fatal(l, x->log, fault);
+	}
 	if (l->engine->dead)
 		return;
-	for (unsigned n = 0; n < FOLDS_A_TURN && l->n_folded < l->n_logs; n++)
-		log_fold(l->engine, &l->logs[l->n_folded++]);
 	if (l->n_folded < l->n_logs)
 		env_defer(l->engine->env, &l->task);
 	else

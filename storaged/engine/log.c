@@ -39,6 +39,7 @@ void log_state_done(struct log_state *s)
 	kafka_producers_done(&s->extra->kafka);
 	free(s->extra->stream_seq);
 	free(s->extra->closed_by_id);
+	free(s->extra->epochs);
 	free(s->extra);
 	s->extra = NULL;
 }

@@ -36,6 +36,12 @@ static inline struct arena_place frame_ref_place(const struct frame_ref *ref)
 	};
 }
 
+/* Where an epoch of ownership began. */
+struct log_epoch {
+	uint32_t epoch;
+	uint64_t first_offset;
+};
+
 /* What few logs have. */
 struct log_extra {
 	struct producer_table producers;
@@ -47,6 +53,8 @@ struct log_extra {
 	char *closed_by_id;             /* owned; not terminated */
 	uint32_t closed_by_len;
 	uint64_t closed_by_epoch, closed_by_seq;
+	struct log_epoch *epochs;       /* owned; the last ones, ascending, at most DATA_STATE_EPOCHS_MAX */
+	uint32_t n_epochs;              /* 0: it has had one */
 };
 
 /*

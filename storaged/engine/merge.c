@@ -396,13 +396,17 @@ static int compare_newest_first(const void *a, const void *b)
 	return -data_state_compare(*(Frame__State *const *)a, *(Frame__State *const *)b);
 }
 
-static void entry_put(struct merger *m)
+/* false: the entries contradict each other. */
+static bool entry_put(struct merger *m)
 {
 	qsort(m->entries, m->n_entries, sizeof(*m->entries), compare_newest_first);
 	Frame__State *newest = m->entries[0];
+	bool good = true;
 	for (size_t i = 1; i < m->n_entries; i++)
-		data_state_fold(newest, m->entries[i]);
+		good = data_state_fold(newest, m->entries[i]) == NULL && good;
 	m->n_entries = 1;
+	if (!good)
+		return false;
 	size_t n = frame__state__get_packed_size(newest);
 	uint8_t *bytes = must_calloc(1, n + 1);
 	frame__state__pack(newest, bytes);
@@ -410,6 +414,7 @@ static void entry_put(struct merger *m)
 		m->run = builder_new(m, m->level);
 	data_builder_state(m->run, m->log_id, slice_of(bytes, n));
 	free(bytes);
+	return true;
 }
 
 /* NONE: an object is being stored first. */
@@ -423,8 +428,8 @@ static enum input_answer merge_settle(struct merger *m, const struct log *log)
 		data_builder_free(m->own);
 		m->own = NULL;
 	}
-	if (log != NULL && m->n_entries > 0)
-		entry_put(m);
+	if (log != NULL && m->n_entries > 0 && !entry_put(m))
+		return INPUT_FAILED;
 	log_forget(m);
 	m->phase = MERGE_GATHER;
 	if (m->run == NULL || data_builder_size(m->run) < MERGE_OBJECT_MAX)
