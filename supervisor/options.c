@@ -69,8 +69,9 @@ static void open_log(const struct conf *conf)
 /* What was asked for and would be a lie, or cannot be listened on: 0 or the exit code, after one line. */
 static int refusal(const struct conf *conf)
 {
-	if (strcmp(conf->auth, "required") != 0)
-		return listeners_check(conf);
+	int code = listeners_check(conf); /* first: tokens will not make the network ours */
+	if (code != 0 || strcmp(conf->auth, "required") != 0)
+		return code;
 	log_error("--auth required: authentication is not built yet and this node would answer everybody; leave it off");
 	return 1;
 }

@@ -182,7 +182,7 @@ static void test_away_and_back(void **arg)
 	world_create(&w, &c);
 	world_create(&w, &d);
 	w.sql->n_append = 0;
-	world_run_ms(&w, 15);
+	assert_true(world_run_fault(&w, "/meta.db: disk I/O error"));
 	for (int i = 0; i < 40; i++) {          /* red all the time, though the log can be read */
 		world_run_ms(&w, 5);
 		assert_non_null(meta_fault(w.meta));
@@ -203,9 +203,8 @@ static void test_away_and_back(void **arg)
 	/* At the start, too. */
 	w.first_fetch_away = true;
 	world_start(&w);
-	world_run_ms(&w, 50);
+	assert_true(world_run_fault(&w, ""));
 	assert_false(w.registered);
-	assert_non_null(meta_fault(w.meta));
 	w.sql->fetch_away = false;
 	assert_true(world_run(&w, &w.registered));
 	world_stop(&w);
@@ -537,9 +536,8 @@ static void test_cluster_put_again(void **arg)
 	world_init(&w);
 	w.store.put_err = -EIO;
 	world_start(&w);
-	world_run_ms(&w, 80);
+	assert_true(world_run_fault(&w, "mem://data"));
 	assert_false(w.registered || w.refused);
-	assert_non_null(strstr(meta_fault(w.meta), "mem://data"));
 	assert_non_null(strstr(meta_fault(w.meta), "Input/output error"));
 	assert_int_equal(world_query(&w, "SELECT count(*) FROM pico_log"), 1);
 	world_stop(&w);
@@ -610,9 +608,8 @@ static void test_two_stores(void **arg)
 	assert_memory_equal(w.store.cluster.bytes, w.wal_store.cluster.bytes, w.store.cluster.n);
 	world_stop(&w);
 	world_start(&w);
-	world_run_ms(&w, 60);
+	assert_true(world_run_fault(&w, "mem://wal"));
 	assert_false(w.registered);
-	assert_non_null(strstr(meta_fault(w.meta), "mem://wal"));
 	w.wal_store.get_err = 0;                        /* it is back */
 	assert_true(world_run(&w, &w.registered));
 	world_stop(&w);

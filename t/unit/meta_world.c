@@ -345,6 +345,15 @@ bool world_run(struct world *w, const bool *flag)
 	return run_until(w, flag, 5000);
 }
 
+bool world_run_fault(struct world *w, const char *text)
+{
+	const char *fault;
+	for (uint64_t end = env_now_ms(w->env) + 5000; env_now_ms(w->env) < end; run_until(w, NULL, 5))
+		if ((fault = meta_fault(w->meta)) != NULL && strstr(fault, text) != NULL)
+			return true;
+	return false;
+}
+
 void world_run_ms(struct world *w, uint64_t ms)
 {
 	run_until(w, NULL, ms);

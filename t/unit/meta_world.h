@@ -69,6 +69,8 @@ void world_start(struct world *w);
 void world_stop(struct world *w);
 /* Runs the loop until *flag; false after 5 s. */
 bool world_run(struct world *w, const bool *flag);
+/* The same until meta_fault() says that text. */
+bool world_run_fault(struct world *w, const char *text);
 /* Runs it for so long. */
 void world_run_ms(struct world *w, uint64_t ms);
 
