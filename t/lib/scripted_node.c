@@ -322,7 +322,7 @@ bool place_run(struct place *p, bool (*done)(void *arg), void *arg, unsigned ms)
 	struct guard *g = must_calloc(1, sizeof(*g));
 	uv_timer_init(&p->loop, &g->timer);
 	g->timer.data = g;
-	uv_timer_start(&g->timer, on_guard, ms, 0);
+	uv_timer_start(&g->timer, on_guard, ms, 1); /* again and again: one that fires in front of a poll does not end it */
 	bool ok;
 	while (!(ok = done != NULL && done(arg)) && !g->over)
 		uv_run(&p->loop, UV_RUN_ONCE);

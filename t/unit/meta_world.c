@@ -324,19 +324,26 @@ void world_stop(struct world *w)
 	w->sql = NULL;
 }
 
+struct tick {
+	struct env_timer timer;
+	struct env *env;
+};
+
+/* Again and again: one that fires in front of a poll does not end it. */
 static void on_tick(void *arg)
 {
+	struct tick *t = arg;
+	env_timer_start(t->env, &t->timer, env_now_ms(t->env) + 1);
 }
 
 static bool run_until(struct world *w, const bool *flag, uint64_t ms)
 {
-	struct env_timer tick = { .on_fire = on_tick };
+	struct tick tick = { { .on_fire = on_tick, .arg = &tick }, w->env };
 	uint64_t end = env_now_ms(w->env) + ms;
-	while ((flag == NULL || !*flag) && env_now_ms(w->env) < end) {
-		env_timer_start(w->env, &tick, end);
+	env_timer_start(w->env, &tick.timer, end);
+	while ((flag == NULL || !*flag) && env_now_ms(w->env) < end)
 		uv_run(&w->loop, UV_RUN_ONCE);
-	}
-	env_timer_stop(w->env, &tick);
+	env_timer_stop(w->env, &tick.timer);
 	return flag != NULL && *flag;
 }
 
