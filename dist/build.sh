@@ -8,7 +8,7 @@ TEST_PACKAGES=(libcmocka-dev python3 strace binutils procps mandoc universal-cta
 	util-linux kcat python3-kafka python3-snappy python3-lz4 python3-zstandard python3-venv)
 
 # For fuzzing, coverage and benches, beside the tests.
-CAMPAIGN_PACKAGES=(clang libclang-rt-14-dev wrk gcovr)
+CAMPAIGN_PACKAGES=(clang libclang-rt-14-dev wrk gcovr librdkafka-dev)
 
 is_installed() {
 	[ "$(dpkg-query -W -f='${Status}' "$1" 2>/dev/null)" = "install ok installed" ]

@@ -7,8 +7,16 @@ EXTRA_PROGRAMS += t/bench/bench-kmsg
 t_bench_bench_kmsg_SOURCES = t/bench/bench-kmsg.c
 t_bench_bench_kmsg_LDADD = $(COMMON_LIBS)
 bench_targets = t/bench/bench-net t/bench/bench-kmsg
+# Only where librdkafka is.
+if HAVE_RDKAFKA
+EXTRA_PROGRAMS += t/bench/bench-rdkafka
+t_bench_bench_rdkafka_SOURCES = t/bench/bench-rdkafka.c
+t_bench_bench_rdkafka_CFLAGS = $(AM_CFLAGS) $(RDKAFKA_CFLAGS)
+t_bench_bench_rdkafka_LDADD = $(RDKAFKA_LIBS)
+bench_targets += t/bench/bench-rdkafka
+endif
 
 .PHONY: bench
 bench: all $(bench_targets)
-	PICO_SRC=$(abs_srcdir) PICO_BUILD=$(abs_builddir) $(srcdir)/t/bench/bench.py
-EXTRA_DIST += t/bench/bench.py
+	PICO_SRC=$(abs_srcdir) PICO_BUILD=$(abs_builddir) $(srcdir)/t/bench/bench.py $(BENCH)
+EXTRA_DIST += t/bench/README t/bench/bench.py t/bench/bench_http.py t/bench/bench_kafka.py t/bench/figures.py
