@@ -289,7 +289,7 @@ static size_t build(struct data_builder *b, struct slice program, struct built *
 	return n;
 }
 
-/* Each first and last offset of a frame is found in a block that holds it. */
+/* Each first and last offset of a frame is found in a block that holds it, and an offset that no frame has in none. */
 static void check_built(struct slice bytes, struct object_id id, const struct built *frames, size_t n)
 {
 	struct object o = { .bytes = bytes };
@@ -304,6 +304,8 @@ static void check_built(struct slice bytes, struct object_id id, const struct bu
 			must(p != NULL && data_index_page_check(part(&o, p->position, p->length), p) == NULL);
 			must(data_index_page_find(part(&o, p->position, p->length), frames[i].log, offset, &e));
 			must(e.base <= frames[i].base && e.end >= frames[i].end && e.bytes_before <= i);
+			bool gap = i > 0 && frames[i - 1].log == e.log_id && frames[i - 1].end < frames[i].base;
+			must(!gap || e.base >= frames[i].base);
 			must(offset != e.base || crc32c(part(&o, e.position, e.length).p, e.length) == e.crc);
 		}
 	}
