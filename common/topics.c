@@ -48,6 +48,7 @@ bool op_is_change(const struct op *op)
 	case IPC_SUBMIT:
 	case IPC_UPDATE:
 	case IPC_GROW:
+	case IPC_TRIM:
 		return true;
 	default:
 		return false;
@@ -210,8 +211,16 @@ static uint8_t *encode(enum ipc_type type, ProtobufCMessage *m, size_t *ret_n)
 	return bytes;
 }
 
+/* Twice is as once. "The end" may be another one by then. */
+static bool trim_is_by_id(const Ipc__TrimRequest *m)
+{
+	return m->log != NULL && m->log->topic != NULL && m->log->topic->topic_id.len > 0 && m->offset >= 0;
+}
+
 static bool is_by_id(enum ipc_type type, const ProtobufCMessage *m)
 {
+	if (type == IPC_TRIM)
+		return trim_is_by_id((const Ipc__TrimRequest *)m);
 	const Ipc__TopicRef *ref = type == IPC_DELETE ? ((const Ipc__DeleteRequest *)m)->topic
 		: type == IPC_CLOSE ? ((const Ipc__CloseRequest *)m)->topic
 		: type == IPC_UPDATE ? ((const Ipc__UpdateRequest *)m)->topic

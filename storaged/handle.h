@@ -28,6 +28,8 @@ void handle_append(struct node *n, struct call *c);
 void handle_read(struct node *n, struct call *c);
 void handle_wait(struct node *n, struct call *c);
 void handle_offsets(struct node *n, struct call *c);
+/* handle_trim.c */
+void handle_trim(struct node *n, struct call *c);
 /* handle_node.c */
 void handle_node_status(struct node *n, struct call *c);
 void handle_nodes(struct node *n, struct call *c);

@@ -217,7 +217,8 @@ static void part_add(struct op *op, struct watch_entry *e)
 	struct pico_error error;
 	p->op = op;
 	p->entry = e;
-	if (e->failed && !watch_entry_check(e, &error))
+	bool is_trimmed = e->wait.log != NULL && e->offset < log_start(e->wait.log);     /* since it was looked at */
+	if ((e->failed || is_trimmed) && !watch_entry_check(e, &error))
 		p->error = part_error_new(&error);
 }
 

@@ -28,6 +28,7 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/handle_submit.c \
 	storaged/handle_settings.c \
 	storaged/handle_topic.c \
+	storaged/handle_trim.c \
 	storaged/node.c storaged/node.h \
 	storaged/op.c storaged/op.h \
 	storaged/parts.c storaged/parts.h \

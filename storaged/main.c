@@ -207,6 +207,7 @@ static void make_node(struct storaged *s)
 		.index_cache_size = c->index_cache_size,
 		.wal_upload_threshold = c->wal_upload_threshold,
 		.wal_upload_interval_ms = c->wal_upload_interval_ms,
+		.gc_delay_ms = c->gc_delay_ms,
 		.max_message_size = (uint32_t)c->max_message_size,
 		.max_partitions = (uint32_t)c->max_partitions,
 		.max_logs = c->max_logs,

@@ -39,6 +39,7 @@ static handler_fn *const handlers[IPC_TYPES] = {
 	[IPC_FETCH] = handle_fetch,
 	[IPC_LOOKUP] = handle_lookup,
 	[IPC_INIT_PRODUCER] = handle_init_producer,
+	[IPC_TRIM] = handle_trim,
 	[IPC_NODE_STATUS] = handle_node_status,
 	[IPC_NODES] = handle_nodes,
 };
@@ -111,6 +112,17 @@ static void topic_remove(struct node *n, const uint8_t id[16])
 	free(nt);
 }
 
+static void logs_trim(struct node *n, const Meta__TrimMany *m)
+{
+	for (size_t i = 0; i < m->n_trim; i++) {
+		uint32_t partition;
+		const struct state_topic *t = state_topic_by_log(meta_state(n->meta), m->trim[i]->log_id, &partition);
+		struct log *log = t != NULL ? node_log(n, t, partition) : NULL;
+		if (log != NULL)
+			engine_log_trim(n->engine, log, t->partition[partition].start);
+	}
+}
+
 static void topic_closing(struct node *n, const struct state_topic *t)
 {
 	for (uint32_t i = 0; t != NULL && i < t->n_partitions; i++) {
@@ -137,6 +149,9 @@ static void on_applied(void *arg, const Meta__Command *command, const Meta__Resu
 		break;
 	case META__COMMAND__KIND_EXPIRE_TOPIC:
 		topic_remove(n, command->expire_topic->topic_id.data);
+		break;
+	case META__COMMAND__KIND_TRIM_MANY:
+		logs_trim(n, command->trim_many);
 		break;
 	case META__COMMAND__KIND_CLOSE_TOPIC:
 		topic_closing(n, state_topic_by_id(s, command->close_topic->topic_id.data));
@@ -291,6 +306,28 @@ static void on_engine_recovered(void *arg, uint64_t session, uint64_t cut, engin
 	node_propose_recovered(arg, session, cut, done, done_arg);
 }
 
+static void on_engine_deleted(void *arg, const struct object_id *ids, size_t n_ids, engine_proposed_cb *done, void *done_arg)
+{
+	node_propose_deleted(arg, &(struct engine_commit){ .remove = ids, .n_remove = n_ids }, done, done_arg);
+}
+
+static uint64_t on_engine_living(void *arg, uint64_t log_id)
+{
+	const struct node *n = arg;
+	return state_log_living_start(meta_state(n->meta), log_id);
+}
+
+static enum engine_session_state on_engine_session(void *arg, uint64_t session, uint64_t *ret_watermark)
+{
+	const struct node *n = arg;
+	const struct state_session *x = session == 0 ? NULL :
+		state_session_next(meta_state(n->meta), n->config.meta.node, session - 1);
+	if (x == NULL || x->session != session)
+		return ENGINE_SESSION_UNKNOWN;
+	*ret_watermark = x->watermark;
+	return x->state == SESSION_ACTIVE ? ENGINE_SESSION_ACTIVE : ENGINE_SESSION_ENDED;
+}
+
 static const struct meta_events meta_events = {
 	.on_applied = on_applied,
 	.on_session_ended = on_session_ended,
@@ -306,6 +343,9 @@ static const struct engine_events engine_events = {
 	.catalogue = on_engine_catalogue,
 	.commit = on_engine_commit,
 	.recovered = on_engine_recovered,
+	.deleted = on_engine_deleted,
+	.living = on_engine_living,
+	.session = on_engine_session,
 };
 
 static void engine_config_fill(const struct node *n, const struct objstore *wal, struct engine_config *c)
@@ -320,6 +360,8 @@ static void engine_config_fill(const struct node *n, const struct objstore *wal,
 		.index_cache_size = from->index_cache_size,
 		.pack_bytes = from->wal_upload_threshold,
 		.pack_interval_ms = from->wal_upload_interval_ms,
+		.gc_delay_ms = from->gc_delay_ms,
+		.sweep_interval_ms = from->sweep_interval_ms,
 		.max_message_size = from->max_message_size,
 		.batch_interval_ms = u->has_batch_interval ? u->batch_interval_ms : wal->batch_interval_ms_default,
 		.max_bytes_in_batch = u->has_max_bytes ? u->max_bytes_in_batch : 0,

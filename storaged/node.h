@@ -23,6 +23,8 @@ struct node_config {
 	uint64_t index_cache_size;      /* bytes of tops and pages of data objects; 0: 64 MiB */
 	uint64_t wal_upload_threshold;  /* bytes of WAL that are a reason to pack it; 0: 2/5 of wal_cache_size */
 	uint64_t wal_upload_interval_ms;        /* age of WAL that is one; 0: 600,000 */
+	uint64_t gc_delay_ms;           /* between the mark of an object and its deletion */
+	uint64_t sweep_interval_ms;     /* of the orphan sweep; 0: an hour */
 	uint32_t segment_size;          /* 0: 8 MiB */
 	uint32_t max_message_size;      /* stored batch */
 	uint32_t max_partitions;        /* a topic */

@@ -18,6 +18,7 @@ enum planted {
 	PLANTED_LOST_WAKEUP,            /* a waiter is registered after confirm was looked at */
 	PLANTED_ACK_OUT_OF_ORDER,       /* an object's appends are answered before older objects are stored */
 	PLANTED_SEAL_DELETED,           /* the object at the cut is deleted after recovery */
+	PLANTED_SWEEP_BY_AGE,           /* the orphan sweep deletes what is not committed, whoever may commit it yet */
 };
 
 #ifdef PICO_PLANTED_BUGS

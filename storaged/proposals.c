@@ -113,6 +113,24 @@ void node_propose_commit(struct node *n, const struct engine_commit *c, engine_p
 	free(message);
 }
 
+void node_propose_deleted(struct node *n, const struct engine_commit *c, engine_proposed_cb *done, void *done_arg)
+{
+	Meta__Command command = META__COMMAND__INIT;
+	Meta__ObjectsDeleted deleted = META__OBJECTS_DELETED__INIT;
+	Meta__ObjectId *id = must_calloc(c->n_remove, sizeof(*id));
+	deleted.id = must_calloc(c->n_remove, sizeof(*deleted.id));
+	deleted.n_id = c->n_remove;
+	for (size_t i = 0; i < c->n_remove; i++) {
+		object_id_fill(&id[i], c->remove[i]);
+		deleted.id[i] = &id[i];
+	}
+	command.kind_case = META__COMMAND__KIND_OBJECTS_DELETED;
+	command.objects_deleted = &deleted;
+	propose(n, &command, done, done_arg);
+	free(deleted.id);
+	free(id);
+}
+
 void node_propose_recovered(struct node *n, uint64_t session, uint64_t cut, engine_proposed_cb *done, void *done_arg)
 {
 	Meta__Command command = META__COMMAND__INIT;

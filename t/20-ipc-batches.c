@@ -193,7 +193,7 @@ static void test_fetches_are_not_shared(void **state)
 }
 
 static struct {
-	struct result producers, nobody, mixed, update_id, update_name, grow_id, grow_name;
+	struct result producers, nobody, mixed, update_id, update_name, grow_id, grow_name, trim, trim_end;
 	struct result fetch, lookup, get_many, list_kafka, nodes, init;
 } all;
 
@@ -209,6 +209,18 @@ static void change(struct result *r, enum ipc_type type, bool by_id)
 	call(r, type, type == IPC_UPDATE ? &u.base : &g.base, NO_PAYLOAD);
 }
 
+static void trim(struct result *r, int64_t offset)
+{
+	Ipc__TrimRequest m = IPC__TRIM_REQUEST__INIT;
+	Ipc__LogRef l = IPC__LOG_REF__INIT;
+	Ipc__TopicRef t = IPC__TOPIC_REF__INIT;
+	t.topic_id = (ProtobufCBinaryData){ .len = 16, .data = id16 };
+	l.topic = &t;
+	m.log = &l;
+	m.offset = offset;
+	call(r, IPC_TRIM, &m.base, NO_PAYLOAD);
+}
+
 static void begin_all(void)
 {
 	struct slice mixed[2] = { batch(100, 7), batch(100, -1) }, none = batch(100, -1);
@@ -220,6 +232,8 @@ static void begin_all(void)
 	change(&all.update_name, IPC_UPDATE, false);
 	change(&all.grow_id, IPC_GROW, true);
 	change(&all.grow_name, IPC_GROW, false);
+	trim(&all.trim, 5);
+	trim(&all.trim_end, -1);
 	plain(&all.fetch, IPC_FETCH);
 	plain(&all.lookup, IPC_LOOKUP);
 	plain(&all.get_many, IPC_GET_MANY);
@@ -242,7 +256,7 @@ static void expect(struct result *r, enum pico_error_kind kind)
 static void test_restart(void **state)
 {
 	struct node *n = &w.place.node;
-	size_t parked = 13;
+	size_t parked = 15;
 	memset(n->hold, true, sizeof(n->hold));
 	begin_all();
 	assert_true(place_run(&w.place, are_parked, &parked, SOON));
@@ -257,6 +271,8 @@ static void test_restart(void **state)
 	expect(&all.update_name, PICO_DURABILITY);
 	expect(&all.grow_id, PICO_OK);
 	expect(&all.grow_name, PICO_DURABILITY);
+	expect(&all.trim, PICO_OK);
+	expect(&all.trim_end, PICO_DURABILITY);        /* it would be another end */
 	expect(&all.fetch, PICO_OK);
 	expect(&all.lookup, PICO_OK);
 	expect(&all.get_many, PICO_OK);

@@ -7,9 +7,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "storaged/engine/gc.h"
 #include "storaged/engine/load.h"
 #include "storaged/engine/merge.h"
 #include "storaged/engine/pack.h"
+#include "storaged/engine/sweep.h"
 
 #define SEGMENT_SIZE_DEFAULT (8u << 20)
 #define SEGMENTS_MIN 16u
@@ -20,6 +22,7 @@
 #define ROOM_RETRY_MS 100u
 #define INDEX_CACHE_DEFAULT (64u << 20)
 #define PACK_INTERVAL_DEFAULT_MS 600000u
+#define SWEEP_INTERVAL_DEFAULT_MS 3600000u
 
 void log_unref(struct log *log)
 {
@@ -136,6 +139,9 @@ static void on_wal_open(void *arg)
 	e->serving = true;
 	packer_consider(e->packer);
 	merger_consider(e->merger);
+	gc_consider(e->gc);
+	if (e->n_sessions == 1) /* else when the last one is RECOVERED */
+		sweep_begin(e->sweep);
 	e->events.on_wal_position(e->arg, e->wal.session, wal_seq(&e->wal));
 	e->on_started(e->started_arg, stats);
 }
@@ -268,6 +274,8 @@ static int engine_config_complete(struct engine_config *c)
 		c->pack_bytes = c->wal_cache_size / 5 * 2;
 	if (c->pack_interval_ms == 0)
 		c->pack_interval_ms = PACK_INTERVAL_DEFAULT_MS;
+	if (c->sweep_interval_ms == 0)
+		c->sweep_interval_ms = SWEEP_INTERVAL_DEFAULT_MS;
 	bool is_bad = c->wal_cache_size / c->segment_size < SEGMENTS_MIN || c->max_inflight > INFLIGHT_MAX ||
 		      c->max_bytes_in_batch > INT32_MAX ||
 		      c->max_unflushed_bytes < (uint64_t)c->max_message_size + FRAME_HEADER + META_MAX;
@@ -302,6 +310,8 @@ int engine_new(struct env *env, struct objstore *wal, struct objstore *data, con
 	e->next_object = 1;
 	e->packer = packer_new(e);
 	e->merger = merger_new(e);
+	e->gc = gc_new(e);
+	e->sweep = sweep_new(e);
 	*ret_engine = e;
 	return 0;
 }
@@ -317,6 +327,8 @@ void engine_free(struct engine *e)
 	load_free(e->load);
 	packer_free(e->packer);
 	merger_free(e->merger);
+	gc_free(e->gc);
+	sweep_free(e->sweep);
 	index_cache_free(e->index);
 	env_timer_stop(e->env, &e->requests.timer);
 	env_timer_stop(e->env, &e->room_timer);
@@ -350,6 +362,7 @@ void engine_log_remove(struct engine *e, struct log *log)
 	wait_end(log);
 	append_fail_room(e, log, PICO_NOT_FOUND, "stream is deleted");
 	read_log_removed(e, log);
+	gc_consider(e->gc);
 	log_unref(log);
 }
 

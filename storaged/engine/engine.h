@@ -25,6 +25,8 @@ struct engine_config {
 	uint64_t index_cache_size;      /* bytes of tops and pages of data objects; 0: 64 MiB */
 	uint64_t pack_bytes;            /* unpacked WAL that is a reason to pack; 0: 2/5 of wal_cache_size */
 	uint64_t pack_interval_ms;      /* its age that is one; 0: 600,000 */
+	uint64_t gc_delay_ms;           /* between the mark of an object and its deletion */
+	uint64_t sweep_interval_ms;     /* of the orphan sweep; 0: an hour */
 	uint32_t max_message_size;      /* stored batch */
 	uint64_t batch_interval_ms;     /* PUT tokens: one each so often; 0: no limit */
 	uint64_t max_bytes_in_batch;    /* seals a WAL object without a token; 0: 8 MiB */
@@ -45,6 +47,9 @@ struct engine_commit {
 /* What became of a proposal, when that is known; why: of a refusal. */
 typedef void engine_proposed_cb(void *arg, bool applied, const char *why);
 
+/* Of a session of this node, in the applied state. */
+enum engine_session_state { ENGINE_SESSION_UNKNOWN, ENGINE_SESSION_ACTIVE, ENGINE_SESSION_ENDED };
+
 struct engine_events {
 	/* The process must leave: fenced by a seal, a foreign put id, a store that ignores If-None-Match, a WAL PUT
 	 * unanswered for a day. text says what to do. */
@@ -57,6 +62,12 @@ struct engine_events {
 	/* Propose to the metadata; done once and later, or never when this session ends before the outcome is known. */
 	void (*commit)(void *arg, const struct engine_commit *commit, engine_proposed_cb *done, void *done_arg);
 	void (*recovered)(void *arg, uint64_t session, uint64_t cut, engine_proposed_cb *done, void *done_arg);
+	/* Marked objects are gone from the store. */
+	void (*deleted)(void *arg, const struct object_id *ids, size_t n, engine_proposed_cb *done, void *done_arg);
+	/* Nobody is shown offsets of the log below this; UINT64_MAX: none, the log is gone for ever. Never falls. */
+	uint64_t (*living)(void *arg, uint64_t log_id);
+	/* ret_watermark: WAL objects below it are packed; untouched when UNKNOWN. */
+	enum engine_session_state (*session)(void *arg, uint64_t session, uint64_t *ret_watermark);
 };
 
 /* wal: where WAL objects go; data: data objects. They may be the same. Borrowed. */
@@ -106,6 +117,9 @@ void engine_wal_position(const struct engine *e, uint64_t *ret_session, uint64_t
 /* The log's topic was deleted: waits end (gone), appends not in the arena are NOT_FOUND, frames go when stored. The
  * pointer is dead for the caller afterwards. */
 void engine_log_remove(struct engine *e, struct log *log);
+/* The log begins at start now; a lower one changes nothing. Reads that wait below it are
+ * OUT_OF_RANGE. */
+void engine_log_trim(struct engine *e, struct log *log, uint64_t start);
 /* The topic is closing or closed: no more appends but closing ones. */
 void engine_log_set_closing(struct log *log);
 

@@ -36,6 +36,8 @@ struct recovery;
 struct load;
 struct packer;
 struct merger;
+struct gc;
+struct sweep;
 struct fetch;
 struct lookup;
 struct read_op;
@@ -59,6 +61,8 @@ struct engine {
 	struct packer *packer;
 	struct merger *merger;
 	uint64_t next_object;           /* number of the next data object; never used twice in a session */
+	struct gc *gc;
+	struct sweep *sweep;
 	struct load *load;
 	bool serving, stopping, dead;
 
@@ -114,6 +118,7 @@ void wait_end(struct log *log);         /* gone */
 /* read.c */
 void read_init(struct engine *e);
 void read_log_removed(struct engine *e, struct log *log);
+void read_log_trimmed(struct engine *e, struct log *log);
 void read_forget_all(struct engine *e);
 
 /* lookup.c */

@@ -36,6 +36,7 @@ struct entry {
 	uint8_t *page;
 	uint32_t page_length;
 	struct data_page want;          /* a page: where, and its crc */
+	bool is_state;                  /* a page: of states */
 	uint64_t tail;                  /* a top: bytes to ask for from the end */
 	uint64_t memory;                /* counted while it is ready */
 	bool ready, busy;               /* busy: the store has the GET */
@@ -240,7 +241,7 @@ static const char *top_take(struct entry *x, struct slice data, uint64_t size, b
 
 static const char *page_take(struct entry *x, struct slice data)
 {
-	const char *fault = data_index_page_check(data, &x->want);
+	const char *fault = x->is_state ? data_state_page_check(data, &x->want) : data_index_page_check(data, &x->want);
 	if (fault != NULL)
 		return fault;
 	x->page = must_memdup(data.p, data.n);
@@ -289,16 +290,36 @@ static void entry_get(struct entry *x)
 
 /* ------------------------------------------------------------------- asking */
 
+/* What is asked: a top, or a page of it. */
+struct want {
+	struct object_id id;
+	const struct data_page *page;   /* NULL: the top */
+	bool is_state;
+};
+
+static struct entry *entry_new(struct index_cache *c, const struct entry_key *key, const struct want *want)
+{
+	struct entry *x = must_calloc(1, sizeof(*x));
+	x->key = *key;
+	x->cache = c;
+	x->tail = TAIL_GUESS;
+	x->is_state = want->is_state;
+	if (want->page != NULL)
+		x->want = *want->page;
+	HASH_ADD(hh, c->entries, key, sizeof(x->key), x);
+	return x;
+}
+
 /* The entry, ready or now being read. */
-static struct entry *entry_want(struct index_cache *c, struct object_id id, const struct data_page *p, struct index_wait *w)
+static struct entry *entry_want(struct index_cache *c, const struct want *want, struct index_wait *w)
 {
 	struct entry_key key;
 	struct entry *x;
 	memset(&key, 0, sizeof(key));
-	key.node = id.node;
-	key.session = id.session;
-	key.number = id.number;
-	key.position = p != NULL ? p->position : POSITION_TOP;
+	key.node = want->id.node;
+	key.session = want->id.session;
+	key.number = want->id.number;
+	key.position = want->page != NULL ? want->page->position : POSITION_TOP;
 	HASH_FIND(hh, c->entries, &key, sizeof(key), x);
 	if (x != NULL && x->ready) {
 		entry_unlink(x);
@@ -306,15 +327,8 @@ static struct entry *entry_want(struct index_cache *c, struct object_id id, cons
 		return x;
 	}
 	bool begins = x == NULL;
-	if (begins) {
-		x = must_calloc(1, sizeof(*x));
-		x->key = key;
-		x->cache = c;
-		x->tail = TAIL_GUESS;
-		if (p != NULL)
-			x->want = *p;
-		HASH_ADD(hh, c->entries, key, sizeof(key), x);
-	}
+	if (begins)
+		x = entry_new(c, &key, want);
 	wait_link(&x->waits, w);
 	if (begins)
 		entry_get(x);
@@ -323,12 +337,19 @@ static struct entry *entry_want(struct index_cache *c, struct object_id id, cons
 
 const struct data_top *index_cache_top(struct index_cache *c, struct object_id id, struct index_wait *w)
 {
-	return entry_want(c, id, NULL, w)->top;
+	return entry_want(c, &(struct want){ .id = id }, w)->top;
 }
 
 struct slice index_cache_index_page(struct index_cache *c, struct object_id id, const struct data_page *p,
 				    struct index_wait *w)
 {
-	struct entry *x = entry_want(c, id, p, w);
+	struct entry *x = entry_want(c, &(struct want){ .id = id, .page = p }, w);
+	return slice_of(x->page, x->page_length);
+}
+
+struct slice index_cache_state_page(struct index_cache *c, struct object_id id, const struct data_page *p,
+				    struct index_wait *w)
+{
+	struct entry *x = entry_want(c, &(struct want){ .id = id, .page = p, .is_state = true }, w);
 	return slice_of(x->page, x->page_length);
 }

@@ -33,6 +33,8 @@ const struct data_top *index_cache_top(struct index_cache *c, struct object_id i
 /* A page of that object's top. An empty slice: being read. */
 struct slice index_cache_index_page(struct index_cache *c, struct object_id id, const struct data_page *p,
 				    struct index_wait *w);
+struct slice index_cache_state_page(struct index_cache *c, struct object_id id, const struct data_page *p,
+				    struct index_wait *w);
 /* The waiter will not run. Fine when it does not wait. */
 void index_wait_stop(struct index_wait *w);
 

@@ -83,6 +83,12 @@ static Frame__State *entries_fold(struct loaded *x, const char **ret_fault)
 {
 	qsort(x->entries, x->n, sizeof(*x->entries), compare_newest_first);
 	Frame__State *newest = x->entries[0];
+	for (uint32_t i = x->n; i-- > 0;) { /* before folding makes more of them complete */
+		if (!x->entries[i]->complete)
+			continue;
+		x->log->complete_epoch = x->entries[i]->epoch;
+		x->log->complete_next = x->entries[i]->next;
+	}
 	*ret_fault = NULL;
 	for (uint32_t i = 1; i < x->n; i++) {
 		const char *fault = data_state_fold(newest, x->entries[i]);

@@ -10,6 +10,8 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/engine/engine_read.h \
 	storaged/engine/fetch.c \
 	storaged/engine/frame_facts.c storaged/engine/frame_facts.h \
+	storaged/engine/gc.c storaged/engine/gc.h \
+	storaged/engine/gc_delete.c storaged/engine/gc_delete.h \
 	storaged/engine/index_cache.c storaged/engine/index_cache.h \
 	storaged/engine/kafka_producer.c storaged/engine/kafka_producer.h \
 	storaged/engine/load.c storaged/engine/load.h \
@@ -29,6 +31,8 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/engine/request.c storaged/engine/request.h \
 	storaged/engine/stamp.c storaged/engine/stamp.h \
 	storaged/engine/wait.c \
+	storaged/engine/sweep.c storaged/engine/sweep.h \
+	storaged/engine/trim.c \
 	storaged/engine/wal.c storaged/engine/wal.h \
 	storaged/engine/wal_trash.c storaged/engine/wal_trash.h \
 	storaged/engine/wal_format.c storaged/engine/wal_format.h

@@ -78,6 +78,8 @@ struct log {
 	struct log_state submitted;     /* by every frame written */
 	struct log_state packed;        /* by the frames in data objects; its tickets mean nothing */
 	uint32_t n_incomplete;          /* state entries since the last complete one */
+	uint32_t complete_epoch;        /* the newest complete entry in a committed object, by (epoch, next); 0, 0: none */
+	uint64_t complete_next;
 	uint32_t pack_slot;             /* index + 1 into the pack under way; 0: not in it */
 	bool has_entry;                 /* a state entry of this epoch stands in a data object */
 	bool closing, closed, removed;

@@ -2,7 +2,8 @@
  *
  * Lookups by time. Index entries know the maximum timestamp of their block, so all index pages of the log are looked
  * through, object by object in order of id: a commit meanwhile puts what it moves into objects that come later. The
- * block that wins is read, and in it the batch is found. Without one the batches in the arena are asked.
+ * block that wins is read, and in it the batch is found. Without one the batches in the arena are asked. Where the log's
+ * start lies inside the block, what made it win may be trimmed: then the walk begins anew behind it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +20,11 @@ struct lookup {
 	bool has_id, inside;            /* inside: the object is not through */
 	uint64_t offset;                /* inside: entries that end behind it are next */
 	struct index_wait wait;
+	uint64_t floor;                 /* blocks that begin below were read in vain */
 	bool found;
 	struct data_index_entry best;
+	bool has_other;                 /* LATEST: the best batch of blocks that were read in vain */
+	struct log_time other;
 	struct engine_read read;        /* of the best block */
 	bool reading;
 };
@@ -61,6 +65,14 @@ static bool is_wanted(const struct lookup *l, int64_t max_timestamp)
 	return max_timestamp == l->best.max_timestamp;
 }
 
+static void note_other(struct lookup *l, const struct record_batch *b)
+{
+	if (l->has_other && l->other.max_timestamp_ms >= b->max_timestamp)
+		return;
+	l->has_other = true;
+	l->other = (struct log_time){ .base = (uint64_t)b->base_offset, .max_timestamp_ms = b->max_timestamp };
+}
+
 /* The first batch among those read that is wanted. */
 static bool batches_search(struct lookup *l, const uint8_t *p, size_t n)
 {
@@ -68,8 +80,10 @@ static bool batches_search(struct lookup *l, const uint8_t *p, size_t n)
 	for (size_t at = 0; at < n; at += b.bytes.n) {
 		int64_t size = record_batch_size(slice_of(p + at, n - at));
 		must(size > 0 && record_batch_read(slice_of(p + at, (size_t)size), &b) == 0);
-		if (!is_wanted(l, b.max_timestamp))
+		if (!is_wanted(l, b.max_timestamp)) {
+			note_other(l, &b);
 			continue;
+		}
 		l->asked->found = true;
 		l->asked->at = (struct log_time){ .base = (uint64_t)b.base_offset, .max_timestamp_ms = b.max_timestamp };
 		return true;
@@ -96,16 +110,25 @@ static bool pieces_search(struct lookup *l, struct engine_read *r)
 
 static void block_read(struct lookup *l, uint64_t from);
 
+static void lookup_anew(struct lookup *l, uint64_t floor)
+{
+	l->floor = floor;
+	l->found = l->has_id = false;
+	lookup_go(l);
+}
+
 static void on_read(struct engine_read *r, const struct pico_error *error)
 {
 	struct lookup *l = (struct lookup *)((char *)r - offsetof(struct lookup, read));
 	l->reading = false;
 	if (error != NULL)
 		lookup_end(l, error);
-	else if (pieces_search(l, r) || r->end >= l->best.end)
+	else if (pieces_search(l, r))
 		lookup_end(l, NULL);
-	else
+	else if (r->end < l->best.end)
 		block_read(l, r->end);
+	else
+		lookup_anew(l, l->best.end);
 }
 
 static void block_read(struct lookup *l, uint64_t from)
@@ -124,7 +147,7 @@ static void block_read(struct lookup *l, uint64_t from)
 static void entry_weigh(struct lookup *l, const struct data_index_entry *e)
 {
 	bool better;
-	if (e->end <= l->log->start)
+	if (e->end <= l->log->start || e->base < l->floor)
 		return;
 	if (l->asked->what == LOOKUP_AT_OR_AFTER)
 		better = e->max_timestamp >= l->asked->timestamp_ms && (!l->found || e->base < l->best.base);
@@ -168,6 +191,29 @@ static bool may_hold(const struct lookup *l, const struct object_row *row)
 	       row->last_log >= l->log->id;
 }
 
+/* Every page was looked through. The largest time may also stand in the arena alone. */
+static void lookup_settle(struct lookup *l)
+{
+	struct engine_lookup *asked = l->asked;
+	bool is_latest = asked->what != LOOKUP_AT_OR_AFTER, is_best = l->found;
+	asked->found = is_latest ? log_find_latest(l->log, &asked->at)
+				 : !is_best && log_find_time(l->log, asked->timestamp_ms, &asked->at);
+	if (is_best && is_latest && asked->found && asked->at.max_timestamp_ms > l->best.max_timestamp)
+		is_best = false;
+	if (is_best && is_latest && l->has_other && l->other.max_timestamp_ms >= l->best.max_timestamp)
+		is_best = false;
+	if (is_best) {
+		asked->found = false;
+		block_read(l, l->best.base);
+		return;
+	}
+	if (is_latest && l->has_other && (!asked->found || l->other.max_timestamp_ms >= asked->at.max_timestamp_ms)) {
+		asked->found = true;
+		asked->at = l->other;
+	}
+	lookup_end(l, NULL);
+}
+
 static void lookup_go(struct lookup *l)
 {
 	const struct catalogue *c = engine_catalogue(l->engine);
@@ -184,14 +230,7 @@ static void lookup_go(struct lookup *l)
 		l->has_id = l->inside = true;
 		l->offset = 0;
 	}
-	struct engine_lookup *asked = l->asked;
-	if (l->found) {
-		block_read(l, l->best.base);
-		return;
-	}
-	asked->found = asked->what == LOOKUP_AT_OR_AFTER ? log_find_time(l->log, asked->timestamp_ms, &asked->at)
-							 : log_find_latest(l->log, &asked->at);
-	lookup_end(l, NULL);
+	lookup_settle(l);
 }
 
 /* An object that went meanwhile was moved by a commit; its records come later in the walk. */

@@ -18,8 +18,10 @@
 #include "common/metrics.h"
 #include "storaged/data/data_builder.h"
 #include "storaged/data/data_state.h"
+#include "storaged/engine/gc.h"
 #include "storaged/engine/merge_input.h"
 #include "storaged/engine/pack_store.h"
+#include "storaged/engine/sweep.h"
 
 #define MERGE_OBJECT_MAX (32u << 20)
 #define SINGLE_MIN (4u << 20)           /* a log with that much in a merge leaves the levels */
@@ -158,6 +160,8 @@ static void on_pause_end(void *arg)
 static void merge_fail(struct merger *m)
 {
 	metric_add(METRIC_MERGE_FAILURES, 1);
+	for (size_t i = 0; i < m->n_rows; i++)
+		sweep_forget(m->engine->sweep, m->rows[i].id);
 	merge_reset(m);
 	m->pause = (struct env_timer){ .on_fire = on_pause_end, .arg = m };
 	env_timer_start(m->engine->env, &m->pause, env_now_ms(m->engine->env) + FAILED_PAUSE_MS);
@@ -174,6 +178,7 @@ static void on_committed(void *arg, bool applied, const char *why)
 	}
 	metric_add(METRIC_MERGES, 1);
 	merge_reset(m);
+	gc_consider(m->engine->gc);
 	merger_consider(m);
 }
 

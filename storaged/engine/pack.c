@@ -13,7 +13,9 @@
 
 #include "common/metrics.h"
 #include "storaged/engine/merge.h"
+#include "storaged/engine/gc.h"
 #include "storaged/engine/pack_store.h"
+#include "storaged/engine/sweep.h"
 #include "storaged/engine/wal_trash.h"
 
 #define WALK_BYTES_A_TURN (1u << 20)
@@ -137,8 +139,10 @@ static void on_recovered(void *arg, bool applied, const char *why)
 	}
 	p->phase = PACK_IDLE;
 	p->at++;
-	if (is_running(p))
+	if (is_running(p)) {
 		p->since_ms = 0;
+		sweep_begin(p->engine->sweep);
+	}
 	packer_consider(p);
 }
 
@@ -148,6 +152,18 @@ static void pack_session_end(struct packer *p)
 	struct wal_session *s = session_at(p);
 	p->phase = PACK_RECOVERED;
 	p->engine->events.recovered(p->engine->arg, s->session, s->cut, on_recovered, p);
+}
+
+/* The entries just committed. */
+static void note_complete(struct packer *p)
+{
+	for (size_t i = 0; i < p->n_logs; i++) {
+		struct log *log = p->logs[i].log;
+		if (log->removed || log->n_incomplete != 0)
+			continue;
+		log->complete_epoch = log->epoch;
+		log->complete_next = log->packed.next;
+	}
 }
 
 static void on_committed(void *arg, bool applied, const char *why)
@@ -167,6 +183,7 @@ static void on_committed(void *arg, bool applied, const char *why)
 	s->watermark = p->to;
 	if (is_running(p))
 		p->since_ms = 0;
+	note_complete(p);
 	pack_reset(p);
 	p->phase = PACK_IDLE;
 	arena_packed(&e->arena, p->at, s->watermark);
@@ -174,6 +191,7 @@ static void on_committed(void *arg, bool applied, const char *why)
 	if (e->recovery_wants_room)
 		recovery_room(e->recovery);
 	merger_consider(e->merger);
+	gc_consider(e->gc);
 	packer_consider(p);
 }
 

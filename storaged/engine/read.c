@@ -260,18 +260,33 @@ void read_init(struct engine *e)
 	page_cache_on_unpinned(e->cache, on_unpinned, e);
 }
 
+/* Those of a log that begin below an offset. */
+static void reads_fail(struct engine *e, const struct log *log, uint64_t below, const struct pico_error *error)
+{
+	for (struct read_op *op = e->reads; op != NULL;) {
+		if (op->log != log || op->read->from >= below) {
+			op = op->next;
+			continue;
+		}
+		op_fail(op, error);
+		op = e->reads;
+	}
+}
+
 void read_log_removed(struct engine *e, struct log *log)
 {
 	struct pico_error error;
 	pico_error_set(&error, PICO_NOT_FOUND, "stream is deleted");
-	for (struct read_op *op = e->reads; op != NULL;) {
-		if (op->log != log) {
-			op = op->next;
-			continue;
-		}
-		op_fail(op, &error);
-		op = e->reads;
-	}
+	reads_fail(e, log, UINT64_MAX, &error);
+}
+
+void read_log_trimmed(struct engine *e, struct log *log)
+{
+	struct pico_error error;
+	pico_error_set(&error, PICO_OUT_OF_RANGE, "the offset was trimmed");
+	error.has_start_offset = true;
+	error.start_offset = log->start;
+	reads_fail(e, log, log->start, &error);
 }
 
 void read_forget_all(struct engine *e)

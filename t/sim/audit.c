@@ -9,6 +9,7 @@
 
 #include "common/must.h"
 #include "common/wire.h"
+#include "storaged/data/data_format.h"
 #include "storaged/op.h"
 #include "t/sim/run.h"
 
@@ -17,9 +18,9 @@
 
 /* One call at a time; its answer is waited for. */
 static struct {
-	bool open, failed;
+	bool open, failed, begun;
 	uint32_t hist;
-	uint64_t next, confirm;
+	uint64_t next, confirm, start;
 	bool closed, more;
 	char last[64];
 } step;
@@ -87,7 +88,10 @@ static void on_read(struct sim_call *call, const struct pico_error *error, Proto
 	step.failed = a == NULL;
 	if (a == NULL)
 		return;
-	records_seen(r, call->hist, slice_of(call->bytes, call->n_bytes), step.next);
+	if (!step.begun)
+		r->history.ops[call->hist].from = step.start = a->from;
+	step.begun = true;
+	records_seen(r, call->hist, slice_of(call->bytes, call->n_bytes), a->from);
 	step.next = a->end;
 	step.confirm = a->confirm;
 	step.closed = a->closed;
@@ -103,7 +107,7 @@ static bool read_some(struct run *r, struct sim_node *n, const struct run_topic 
 	log.partition = partition;
 	m.log = &log;
 	m.partition_given = true;
-	m.from = (int64_t)step.next;
+	m.from = step.begun ? (int64_t)step.next : -1;
 	step.hist = history_op(&r->history, HIST_READ);
 	struct hist_op *op = &r->history.ops[step.hist];
 	op->log = t->log[partition];
@@ -118,17 +122,21 @@ static bool read_log(struct run *r, struct sim_node *n, const struct run_topic *
 	uint32_t index = t->log[partition];
 	size_t first = r->history.n_records;
 	step.next = 0;
+	step.begun = false;
 	uint64_t before;
 	do {
 		before = step.next;
+		bool is_first = !step.begun;
 		if (!read_some(r, n, t, partition))
 			return false;
+		if (is_first)
+			before = step.start;
 		if (step.next == before && step.next < step.confirm)
 			run_fault(r, "a read shows nothing below the high watermark");
 	} while (step.next < step.confirm && !r->failed);
 	struct hist_log *log = &r->history.logs[index];
 	if (final)
-		*log = (struct hist_log){ .topic = log->topic, .partition = partition, .read_back = true, .closed = step.closed, .start = 0,
+		*log = (struct hist_log){ .topic = log->topic, .partition = partition, .read_back = true, .closed = step.closed, .start = step.start,
 					  .confirm = step.confirm, .first_record = first,
 					  .n_records = r->history.n_records - first };
 	return true;
@@ -189,8 +197,24 @@ static void audit_sessions(struct run *r)
 		history_session(&r->history, s->session, s->watermark);
 }
 
+/* Nothing that the catalogue has in use is missing. */
+static void audit_catalogue(struct run *r)
+{
+	const struct sim_node *n = nodes_serving(r);
+	if (n == NULL)
+		return;
+	const struct catalogue *c = state_catalogue(meta_state(n->node->meta));
+	for (const struct object_row *x = catalogue_next(c, NULL); x != NULL; x = catalogue_next(c, &x->id)) {
+		char key[DATA_KEY_MAX];
+		data_key(key, x->id);
+		if (!x->marked && sim_bucket_find(&r->bucket, key) == NULL)
+			run_fault(r, "object %s is in the catalogue and not in the bucket", key);
+	}
+}
+
 void audit_bucket(struct run *r)
 {
+	audit_catalogue(r);
 	size_t n;
 	struct sim_bucket *b = r->two_buckets ? &r->wal_bucket : &r->bucket;
 	char **keys = sim_bucket_keys(b, "wal/", &n);

@@ -260,6 +260,9 @@ static void note_answer(struct hist_op *op, const struct sim_call *c)
 		op->ready = a->ready;
 		op->next = op->confirm = a->confirm;
 		op->closed = a->closed;
+	} else if (c->call.row->type == IPC_TRIM) {
+		op->base = ((const Ipc__TrimAnswer *)c->answer)->start;
+		c->client->run->sim.faults[SIM_TRIMMED]++;
 	} else if (c->call.row->type == IPC_OFFSETS) {
 		const Ipc__OffsetsAnswer *a = (const Ipc__OffsetsAnswer *)c->answer;
 		op->base = a->start;

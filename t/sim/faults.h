@@ -45,7 +45,11 @@
 	X(LEFT, "process: left by itself (fenced, superseded)")                           \
 	X(PACKED, "engine: WAL packed")                                                   \
 	X(MERGED, "engine: runs merged")                                                  \
-	X(MERGE_GIVEN_UP, "engine: merge given up")
+	X(MERGE_GIVEN_UP, "engine: merge given up")                                      \
+	X(GC_REMOVED, "engine: dead object removed")                                     \
+	X(GC_DELETED, "engine: marked object deleted")                                   \
+	X(ORPHAN, "engine: orphan deleted")                                              \
+	X(TRIMMED, "client: trim acknowledged")
 
 enum sim_fault {
 #define X(name, text) SIM_##name,

@@ -97,7 +97,7 @@ static void print_word(const char *name, uint32_t v)
 
 static void print_op(const struct hist_op *op)
 {
-	static const char *const kinds[] = { "append", "read", "wait", "offsets", "create", "delete", "close" };
+	static const char *const kinds[] = { "append", "read", "wait", "offsets", "create", "delete", "close", "trim" };
 	static const char *const outcomes[] = { "unknown", "ok", "refused" };
 	printf("op %12.6f %12.6f client %u session %u %s:", (double)op->invoked_ns / 1e9, (double)op->answered_ns / 1e9,
 	       op->client, op->proc, kinds[op->kind]);

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum hist_kind { HIST_APPEND, HIST_READ, HIST_WAIT, HIST_OFFSETS, HIST_CREATE, HIST_DELETE, HIST_CLOSE };
+enum hist_kind { HIST_APPEND, HIST_READ, HIST_WAIT, HIST_OFFSETS, HIST_CREATE, HIST_DELETE, HIST_CLOSE, HIST_TRIM };
 
 enum hist_outcome {
 	HIST_UNKNOWN,           /* not answered, or answered that nobody knows */
@@ -22,6 +22,7 @@ enum hist_outcome {
 };
 
 #define HIST_NONE UINT32_MAX
+#define HIST_END UINT64_MAX             /* a trim to the high watermark */
 
 struct hist_op {
 	enum hist_kind kind;
@@ -44,12 +45,12 @@ struct hist_op {
 	uint64_t match, stream_seq;
 	/* answers */
 	bool duplicate, closed, base_known, ready, created;
-	uint64_t base, next;            /* append; read: from and end; wait, offsets: next is confirm */
+	uint64_t base, next;            /* append; read: from and end; wait, offsets: next is confirm; trim: base is the start */
 	int64_t timestamp;
 	bool has_next;                  /* an error that names the tail */
 	uint64_t known_epoch, expected; /* FENCED; SEQUENCE_GAP */
 	uint64_t confirm;               /* read, wait, offsets */
-	uint64_t from;                  /* read, wait: asked for */
+	uint64_t from;                  /* read, wait, trim: asked for */
 	size_t first_record, n_seen;    /* read: in records[] */
 };
 

@@ -19,6 +19,7 @@ struct run_topic {
 	uint32_t log[RUN_PARTITIONS];   /* in the history */
 	bool ended[RUN_PARTITIONS];     /* closed or deleted, or about to be: little use to write there */
 	bool temporary;                 /* may be deleted */
+	bool trimmed;                   /* a trim was sent */
 	bool delete_sent;
 };
 

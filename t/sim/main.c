@@ -52,6 +52,7 @@ static const struct {
 	{ "unknown-as-failure", PLANTED_UNKNOWN_AS_FAILURE }, { "unknown-as-success", PLANTED_UNKNOWN_AS_SUCCESS },
 	{ "producer-forgotten", PLANTED_PRODUCER_FORGOTTEN }, { "lost-wakeup", PLANTED_LOST_WAKEUP },
 	{ "ack-out-of-order", PLANTED_ACK_OUT_OF_ORDER },   { "seal-deleted", PLANTED_SEAL_DELETED },
+	{ "sweep-by-age", PLANTED_SWEEP_BY_AGE },
 };
 #define N_BUGS (sizeof(bugs) / sizeof(bugs[0]))
 

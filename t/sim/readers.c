@@ -63,6 +63,9 @@ static void forget_topic(struct client *c, const struct pico_error *error)
 {
 	if (error->kind == PICO_NOT_FOUND || error->kind == PICO_GONE)
 		c->topic = NULL;
+	else if (error->kind == PICO_OUT_OF_RANGE && c->topic->trimmed && error->has_start_offset &&
+		 error->start_offset > c->next)
+		c->next = error->start_offset;
 	else if (error->kind == PICO_OUT_OF_RANGE)
 		run_fault(c->run, "a position that was read up to is out of range");
 }
@@ -246,6 +249,33 @@ static void end_topic(struct client *c, struct run_topic *t, bool delete)
 		  hist, on_admin);
 }
 
+/* In most runs some topics are never trimmed, so that every record of them is judged; in the others whole objects die. */
+static bool trim_is_due(struct run *r, const struct run_topic *t)
+{
+	bool may = r->trims_all || (t->name[strlen(t->name) - 1] - '0') % 3 == 1;
+	return may && !t->delete_sent && sim_chance(&r->sim, r->trims_all ? 700 : 300);
+}
+
+static void trim_topic(struct client *c, struct run_topic *t)
+{
+	struct sim *s = &c->run->sim;
+	Ipc__TopicRef topic;
+	Ipc__LogRef log = IPC__LOG_REF__INIT;
+	Ipc__TrimRequest m = IPC__TRIM_REQUEST__INIT;
+	topic_ref(&topic, t);
+	log.topic = &topic;
+	log.partition = (uint32_t)sim_below(s, t->n_partitions);
+	m.log = &log;
+	m.offset = sim_chance(s, c->run->trims_all ? 700 : 200) ? -1 : (int64_t)sim_below(s, 60);
+	uint32_t hist = history_op(&c->run->history, HIST_TRIM);
+	c->run->history.ops[hist].log = t->log[log.partition];
+	c->run->history.ops[hist].topic = t->index;
+	c->run->history.ops[hist].from = m.offset < 0 ? HIST_END : (uint64_t)m.offset;
+	t->trimmed = true;
+	c->busy = true;
+	call_send(c, c->node, IPC_TRIM, &m.base, slice_of(NULL, 0), TIMEOUT_MS, hist, on_admin);
+}
+
 static void on_get(struct sim_call *call, const struct pico_error *error, ProtobufCMessage *answer)
 {
 	struct client *c = call->client;
@@ -283,6 +313,8 @@ void admin_turn(struct client *c)
 		create_topic(c, "temporary", number, number % RUN_PARTITIONS + 1);
 	} else if (t->temporary && !t->delete_sent && sim_chance(s, 300)) {
 		end_topic(c, t, sim_chance(s, 500));
+	} else if (trim_is_due(r, t)) {
+		trim_topic(c, t);
 	} else if (sim_chance(s, 200)) {
 		get_topic(c, t);
 	} else {

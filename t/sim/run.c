@@ -74,6 +74,8 @@ static void configure(struct run *r)
 	};
 	c->wal_upload_threshold = sim_chance(s, 500) ? sim_between(s, 1 << 10, 64 << 10) : 0;
 	c->wal_upload_interval_ms = sim_chance(s, 500) ? sim_between(s, 50, 5000) : 0;
+	c->gc_delay_ms = sim_chance(s, 500) ? sim_between(s, 0, 5000) : 600000;
+	c->sweep_interval_ms = sim_chance(s, 500) ? sim_between(s, 100, 10000) : 0;
 	c->index_cache_size = sim_chance(s, 500) ? 4 << 10 : 0;
 	memset(c->meta.instance, 7, sizeof(c->meta.instance));
 	c->wal_url.has_batch_interval = true;
@@ -179,6 +181,9 @@ static void finish(struct run *r)
 	res->events = r->sim.n_events;
 	res->sim_ms = r->sim.now_ns / SIM_MS;
 	r->sim.faults[SIM_PACKED] = metrics->value[METRIC_PACKS];
+	r->sim.faults[SIM_GC_REMOVED] = metrics->value[METRIC_GC_REMOVED];
+	r->sim.faults[SIM_GC_DELETED] = metrics->value[METRIC_GC_DELETED];
+	r->sim.faults[SIM_ORPHAN] = metrics->value[METRIC_ORPHANS_DELETED];
 	r->sim.faults[SIM_MERGED] = metrics->value[METRIC_MERGES];
 	r->sim.faults[SIM_MERGE_GIVEN_UP] = metrics->value[METRIC_MERGE_FAILURES];
 	memcpy(res->faults, r->sim.faults, sizeof(res->faults));
@@ -211,6 +216,7 @@ void run_seed(const struct run_options *o, struct run_result *ret_result)
 	sim_bucket_init(&r->wal_bucket, &r->sim);
 	r->two_buckets = sim_chance(&r->sim, 300);
 	r->fat = sim_chance(&r->sim, 250);
+	r->trims_all = sim_chance(&r->sim, 300);
 	sim_db_init(&r->db, &r->sim);
 	configure(r);
 	safety(r);

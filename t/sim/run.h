@@ -55,6 +55,7 @@ struct run {
 	bool nemesis;
 	bool healed;
 	bool fat;                       /* large records: the arena gets full */
+	bool trims_all;                 /* every topic is trimmed, and often to its end */
 	uint64_t newest_session;        /* that ever served */
 	bool restart_due;
 	bool failed;

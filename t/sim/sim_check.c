@@ -56,6 +56,19 @@ static bool is_final(const struct judge *j, uint32_t log)
 	return log != HIST_NONE && j->h->logs[log].read_back;
 }
 
+/* It may stand below the start of its final log. */
+static bool is_trimmed(const struct judge *j, const struct value *v)
+{
+	if (!is_final(j, v->log) || j->h->logs[v->log].start == 0)
+		return false;
+	return v->base_known ? v->acked_base + v->n_records <= j->h->logs[v->log].start : v->acked || v->maybe;
+}
+
+static bool is_there(const struct judge *j, const struct value *v)
+{
+	return v->n_found > 0 || is_trimmed(j, v);
+}
+
 /* ------------------------------------------------------------ 1, 3: values */
 
 static void gather_attempt(struct judge *j, const struct hist_op *op)
@@ -94,6 +107,11 @@ static bool gather_final_log(struct judge *j, uint32_t index)
 			v->base = r->offset;
 			v->found_log = index;
 		}
+		if (i == 0 && log->start > 0 && r->index > 0 && r->index < v->n_records) { /* the start lies in it */
+			v->n_found = r->index;
+			v->base = r->offset - r->index;
+			v->found_log = index;
+		}
 		if (r->index != v->n_found || v->found_log != index || r->offset != v->base + r->index)
 			v->doubled = v->n_found >= v->n_records || r->index < v->n_found, v->broken = true;
 		v->n_found++;
@@ -115,7 +133,7 @@ static bool check_value(struct judge *j, uint32_t number)
 		return true;
 	if (v->n_found > 0 && v->found_log != v->log)
 		return fault(j, 1, "value %u of log %u is in log %u", number, v->log, v->found_log);
-	if (v->acked && v->n_records > 0 && v->n_found == 0)
+	if (v->acked && v->n_records > 0 && !is_there(j, v))
 		return fault(j, 3, "value %u was acknowledged in log %u and is lost", number, v->log);
 	if (!v->acked && !v->maybe && v->n_found > 0)
 		return fault(j, 3, "value %u was refused and is there, log %u offset %" PRIu64, number, v->log, v->base);
@@ -233,7 +251,9 @@ static bool check_read(struct judge *j, const struct hist_op *op)
 		if (!log->read_back)
 			continue;
 		uint64_t at = r->offset - log->start;
-		if (r->offset < log->start || at >= log->n_records)
+		if (r->offset < log->start)
+			continue; /* trimmed: check 13 says whether it might be */
+		if (at >= log->n_records)
 			return fault(j, 5, "log %u: offset %" PRIu64 " was read and is gone", op->log, r->offset);
 		if (!same_record(r, &j->h->records[log->first_record + at]))
 			return fault(j, 4, "log %u offset %" PRIu64 " was read as value %u, is value %u", op->log,
@@ -393,7 +413,7 @@ static const struct hist_op *attempt_of(const struct judge *j, const struct hist
 		const struct hist_op *b = &j->h->ops[i];
 		if (b->kind == HIST_APPEND && b->producer == op->producer && b->log == op->log && b->epoch == epoch &&
 		    b->seq == seq && !b->check_only &&
-		    (!present || j->values[b->value].n_found > 0 || b->n_records == 0))
+		    (!present || is_there(j, &j->values[b->value]) || b->n_records == 0))
 			return b;
 	}
 	return NULL;
@@ -407,7 +427,7 @@ static bool check_fenced(struct judge *j, const struct hist_op *op)
 	for (size_t i = 0; i < j->h->n_ops; i++) {
 		const struct hist_op *b = &j->h->ops[i];
 		if (b->kind == HIST_APPEND && b->producer == op->producer && b->log == op->log &&
-		    b->epoch == op->known_epoch && (j->values[b->value].n_found > 0 || b->n_records == 0))
+		    b->epoch == op->known_epoch && (is_there(j, &j->values[b->value]) || b->n_records == 0))
 			return true;
 	}
 	return fault(j, 5, "producer %u was fenced by epoch %" PRIu64 ", of which nothing is there", op->producer,
@@ -432,7 +452,7 @@ static bool check_gap(struct judge *j, const struct hist_op *op)
 static bool check_duplicate(struct judge *j, const struct hist_op *op)
 {
 	const struct value *v = &j->values[op->value];
-	if (op->n_records > 0 && v->n_found == 0)
+	if (op->n_records > 0 && !is_there(j, v))
 		return fault(j, 5, "producer %u seq %" PRIu64 " was called a duplicate and is not there", op->producer,
 			     op->seq);
 	return true;
@@ -495,7 +515,7 @@ static bool check_producers(struct judge *j)
 static bool is_boundary(const struct judge *j, uint32_t index, uint64_t offset)
 {
 	const struct hist_log *log = &j->h->logs[index];
-	if (offset == log->start || offset == log->confirm)
+	if (offset <= log->start || offset == log->confirm)
 		return true;
 	return offset > log->start && offset < log->confirm &&
 	       j->h->records[log->first_record + (offset - log->start)].index == 0;
@@ -683,6 +703,44 @@ static bool check_waits(struct judge *j)
 	return true;
 }
 
+/* ------------------------------------------------------------- 13: trims */
+
+static bool check_trim(struct judge *j, const struct hist_op *op)
+{
+	if (op->kind != HIST_TRIM || op->outcome != HIST_OK)
+		return true;
+	if (op->from != HIST_END && op->base < op->from)
+		return fault(j, 13, "log %u: trimmed to %" PRIu64 ", and it begins at %" PRIu64, op->log, op->from, op->base);
+	if (is_final(j, op->log) && j->h->logs[op->log].start < op->base)
+		return fault(j, 13, "log %u began at %" PRIu64 ", and begins at %" PRIu64 " now", op->log, op->base,
+			     j->h->logs[op->log].start);
+	return true;
+}
+
+/* Somebody asked for it. */
+static bool check_start(struct judge *j, uint32_t index)
+{
+	const struct hist_log *log = &j->h->logs[index];
+	bool asked = !log->read_back || log->start == 0;
+	for (size_t i = 0; i < j->h->n_ops && !asked; i++) {
+		const struct hist_op *op = &j->h->ops[i];
+		asked = op->kind == HIST_TRIM && op->log == index && op->outcome != HIST_REFUSED &&
+			(op->from == HIST_END || op->from == log->start);
+	}
+	return asked || fault(j, 13, "log %u begins at %" PRIu64 ", which nobody asked for", index, log->start);
+}
+
+static bool check_trims(struct judge *j)
+{
+	for (size_t i = 0; i < j->h->n_ops; i++)
+		if (!check_trim(j, &j->h->ops[i]))
+			return false;
+	for (uint32_t i = 0; i < j->h->n_logs; i++)
+		if (!check_start(j, i))
+			return false;
+	return true;
+}
+
 bool sim_check(const struct history *h, struct sim_fault_found *ret_found)
 {
 	struct judge j = { .h = h, .found = ret_found };
@@ -691,7 +749,7 @@ bool sim_check(const struct history *h, struct sim_fault_found *ret_found)
 	for (uint32_t i = 0; i < h->n_values; i++)
 		j.values[i].log = j.values[i].found_log = HIST_NONE;
 	bool good = check_values(&j) && check_order(&j) && check_reads(&j) && check_watermarks(&j) &&
-		    check_producers(&j) && check_closes(&j) && check_wal(&j) && check_waits(&j) &&
+		    check_producers(&j) && check_closes(&j) && check_wal(&j) && check_waits(&j) && check_trims(&j) &&
 		    check_stamps_and_streams(&j);
 	for (size_t i = 0; i < h->n_ops && good; i++)
 		good = h->ops[i].kind != HIST_APPEND || check_answer(&j, &h->ops[i]);

@@ -9,7 +9,8 @@
  *   4 reads are the final log's bytes                  9 nothing acked after a close or a delete returned
  *                                                     10 no WAL object below a cut missing, none deleted
  *   11 no wake-up is lost: a wait is answered soon after what it waits for was acknowledged
- *   12 stamps never run backwards and are what the append was told; stream sequences advance
+ *   13 a log begins where a trim said, and never earlier again
+   12 stamps never run backwards and are what the append was told; stream sequences advance
  */
 #ifndef T_SIM_SIM_CHECK_H
 #define T_SIM_SIM_CHECK_H

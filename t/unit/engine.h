@@ -10,10 +10,13 @@
 #include "storaged/engine/wal_format.h"
 #include "t/unit/engine_world.h"
 
+#define N_LOGS 4
+
 struct process {
 	struct world *world;
 	struct engine *engine;
-	struct log *logs[4];            /* ids 100, 101, .. */
+	struct log *logs[N_LOGS];       /* ids 100, 101, .. */
+	uint64_t session;               /* running */
 	bool serving, stopped;
 	int fatal;                      /* exit code; 0: none */
 	char fatal_text[512];
@@ -27,6 +30,7 @@ struct process {
 		void *done_arg;
 	} proposals[4];                 /* under way */
 	unsigned n_commits, n_recovered, n_merges;
+	size_t n_deleted;               /* objects */
 };
 
 /* What the metadata knows: it outlives processes, as the store does. */
@@ -34,6 +38,8 @@ struct metadata {
 	struct catalogue *catalogue;
 	uint64_t watermark[16];         /* by session */
 	bool recovered[16];
+	uint64_t start[N_LOGS];         /* UINT64_MAX: the log is deleted */
+	bool forgets_nothing;           /* deletions are not answered */
 };
 extern struct metadata metadata;
 
@@ -59,7 +65,7 @@ int test_setup(void **state);
 int test_teardown(void **state);
 #define TEST(name) cmocka_unit_test_setup_teardown(name, test_setup, test_teardown)
 
-/* A process of session n_ended + 1 over sessions 1..n_ended, with logs 100 to 103. Not serving yet. */
+/* A process of session n_ended + 1 over sessions 1..n_ended, with those of logs 100 to 103 that were not deleted. Not serving yet. */
 void process_start(struct process *p, struct world *w, size_t n_ended);
 /* The two halves of process_start(): without logs, and from there on. */
 void process_new(struct process *p, struct world *w);
@@ -68,6 +74,9 @@ void process_go(struct process *p, size_t n_ended);
 void process_serve(struct process *p, struct world *w, size_t n_ended);
 /* All that was appended goes into data objects, which takes ten minutes. */
 void process_pack(struct process *p);
+/* The metadata applies it. */
+void log_trim(struct process *p, int i, uint64_t start);
+void log_delete(struct process *p, int i);
 /* kill -9: only the store and the metadata stay. */
 void process_kill(struct process *p);
 

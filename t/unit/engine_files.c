@@ -63,9 +63,15 @@ static void on_commit(void *arg, const struct engine_commit *c, engine_proposed_
 {
 }
 
+static enum engine_session_state on_session(void *arg, uint64_t session, uint64_t *ret_watermark)
+{
+	*ret_watermark = 0;
+	return ENGINE_SESSION_ACTIVE;
+}
+
 static const struct engine_events events = {
 	.on_fatal = on_fatal, .on_reclaim = on_segment, .on_segment_gone = on_segment, .on_wal_position = on_position,
-	.catalogue = on_catalogue, .commit = on_commit,
+	.catalogue = on_catalogue, .commit = on_commit, .session = on_session,
 };
 
 static void on_started(void *arg, const struct engine_recovery_stats *stats)

@@ -8,6 +8,7 @@
 
 #include "common/must.h"
 #include "common/record_batch.h"
+#include "storaged/data/data_format.h"
 #include "t/unit/engine.h"
 
 struct world world;
@@ -110,7 +111,7 @@ static void on_commit(void *arg, const struct engine_commit *c, engine_proposed_
 		assert_true(metadata.recovered[s]);
 	run++;
 	for (size_t i = 0; i < c->n_remove; i++)
-		catalogue_mark(metadata.catalogue, c->remove[i], 1, run);
+		catalogue_mark(metadata.catalogue, c->remove[i], env_wall_ms(&p->world->env), run);
 	for (size_t i = 0; i < c->n_add; i++) {
 		struct object_row row = c->add[i];
 		row.run = row.changed_idx = run;
@@ -119,7 +120,7 @@ static void on_commit(void *arg, const struct engine_commit *c, engine_proposed_
 	if (c->session != 0)
 		metadata.watermark[c->session] = c->to;
 	p->n_commits++;
-	p->n_merges += c->session == 0;
+	p->n_merges += c->session == 0 && c->n_add > 0;
 	propose(p, done, done_arg);
 }
 
@@ -132,10 +133,40 @@ static void on_recovered(void *arg, uint64_t session, uint64_t cut, engine_propo
 	propose(p, done, done_arg);
 }
 
+static void on_deleted(void *arg, const struct object_id *ids, size_t n, engine_proposed_cb *done, void *done_arg)
+{
+	struct process *p = arg;
+	if (metadata.forgets_nothing)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		char key[DATA_KEY_MAX];
+		data_key(key, ids[i]);
+		assert_null(world_find(p->world, key));
+		catalogue_drop(metadata.catalogue, ids[i]);
+	}
+	p->n_deleted += n;
+	propose(p, done, done_arg);
+}
+
+static uint64_t on_living(void *arg, uint64_t log_id)
+{
+	return log_id < 100 + N_LOGS ? metadata.start[log_id - 100] : 0;
+}
+
+static enum engine_session_state on_session(void *arg, uint64_t session, uint64_t *ret_watermark)
+{
+	const struct process *p = arg;
+	if (session == 0 || session > p->session)
+		return ENGINE_SESSION_UNKNOWN;
+	*ret_watermark = metadata.watermark[session];
+	return session == p->session ? ENGINE_SESSION_ACTIVE : ENGINE_SESSION_ENDED;
+}
+
 static const struct engine_events events = {
 	.on_fatal = on_fatal, .on_reclaim = on_reclaim, .on_segment_gone = on_segment_gone,
 	.on_wal_position = on_wal_position, .catalogue = on_catalogue, .commit = on_commit,
-	.recovered = on_recovered,
+	.recovered = on_recovered, .deleted = on_deleted, .living = on_living,
+	.session = on_session,
 };
 
 static void on_started(void *arg, const struct engine_recovery_stats *stats)
@@ -155,8 +186,9 @@ void process_new(struct process *p, struct world *w)
 void process_start(struct process *p, struct world *w, size_t n_ended)
 {
 	process_new(p, w);
-	for (int i = 0; i < 4; i++)
-		p->logs[i] = engine_log_add(p->engine, 100 + (uint64_t)i, 1, 0, false);
+	for (int i = 0; i < N_LOGS; i++)
+		if (metadata.start[i] != UINT64_MAX)
+			p->logs[i] = engine_log_add(p->engine, 100 + (uint64_t)i, 1, metadata.start[i], false);
 	process_go(p, n_ended);
 }
 
@@ -166,6 +198,7 @@ void process_go(struct process *p, size_t n_ended)
 	for (uint64_t s = 1; s <= n_ended; s++)
 		if (!metadata.recovered[s])
 			p->ended[n++] = (struct engine_session){ .session = s, .watermark = metadata.watermark[s] };
+	p->session = n_ended + 1;
 	engine_start(p->engine, p->ended, n, n_ended + 1, on_started, p);
 }
 
@@ -173,6 +206,19 @@ void process_pack(struct process *p)
 {
 	world_advance(p->world, 600000);
 	assert_true(p->n_commits > 0);
+}
+
+void log_trim(struct process *p, int i, uint64_t start)
+{
+	metadata.start[i] = start;
+	engine_log_trim(p->engine, p->logs[i], start);
+}
+
+void log_delete(struct process *p, int i)
+{
+	metadata.start[i] = UINT64_MAX;
+	engine_log_remove(p->engine, p->logs[i]);
+	p->logs[i] = NULL;
 }
 
 void process_serve(struct process *p, struct world *w, size_t n_ended)

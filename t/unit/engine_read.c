@@ -287,7 +287,7 @@ static void test_store_errors_are_tried_again(void **state)
 		world_end_op(&world, world.ops[0], END_ERROR);
 	size_t gets = world.n_gets;
 	world_advance(&world, 10000);
-	assert_int_equal(world.n_gets, gets);
+	assert_in_range(world.n_gets, gets, gets + 1); /* one of the collector's */
 	read_free(r);
 }
 

@@ -188,8 +188,29 @@ static void w_del(struct objstore *s, const char *const *keys, size_t n, obj_don
 		world_remove(world_of_store(s), keys[i]);
 }
 
+/* All in one page, of what begins with prefix. */
+static void w_list(struct objstore *s, const char *prefix, const char *start_after, size_t limit, obj_list_cb *cb, void *arg)
+{
+	must(start_after == NULL && limit == 1000);
+	op_new(s, prefix, arg)->on_list = cb;
+}
+
+static void w_list_uploads(struct objstore *s, const char *prefix, const struct obj_upload_entry *after, size_t limit,
+			   obj_uploads_cb *cb, void *arg)
+{
+	op_new(s, prefix, arg)->on_uploads = cb;
+}
+
+static void w_abort_upload(struct objstore *s, const struct obj_upload_entry *x, obj_done_cb *cb, void *arg)
+{
+	must(strcmp(x->key, world_of_store(s)->upload) == 0 && strcmp(x->id, "id") == 0);
+	world_of_store(s)->upload[0] = '\0';
+	op_new(s, x->key, arg)->on_done = cb;
+}
+
 static const struct objstore_ops world_store_ops = {
-	.put = w_put, .get = w_get, .get_suffix = w_get_suffix, .del = w_del,
+	.put = w_put, .get = w_get, .get_suffix = w_get_suffix, .del = w_del, .list = w_list,
+	.list_uploads = w_list_uploads, .abort_upload = w_abort_upload,
 };
 
 static void op_take(struct world *w, struct world_op *op)
@@ -246,10 +267,30 @@ static void end_put(struct world *w, struct world_op *op, enum world_end how)
 	op->on_done(op->arg, r);
 }
 
+static void end_list(struct world *w, struct world_op *op)
+{
+	struct obj_entry entries[WORLD_OPS];
+	size_t n = 0;
+	for (size_t i = 0; i < w->n_objects; i++)
+		if (strncmp(w->objects[i].key, op->key, strlen(op->key)) == 0)
+			entries[n++] = (struct obj_entry){ .key = w->objects[i].key, .size = w->objects[i].n };
+	op->on_list(op->arg, (struct obj_result){ .outcome = OUTCOME_OK }, entries, n, false);
+}
+
+static void end_uploads(struct world *w, struct world_op *op)
+{
+	struct obj_upload_entry x = { .key = w->upload, .id = "id" };
+	op->on_uploads(op->arg, (struct obj_result){ .outcome = OUTCOME_OK }, &x, w->upload[0] != '\0', false);
+}
+
 void world_end_op(struct world *w, struct world_op *op, enum world_end how)
 {
 	op_take(w, op);
-	if (op->is_put)
+	if (op->on_list != NULL)
+		end_list(w, op);
+	else if (op->on_uploads != NULL)
+		end_uploads(w, op);
+	else if (op->is_put)
 		end_put(w, op, how);
 	else if (op->on_get != NULL)
 		end_get(w, op, how);

@@ -34,6 +34,8 @@ struct world_op {
 	uint64_t offset, length;
 	obj_done_cb *on_done;
 	obj_get_cb *on_get;
+	obj_list_cb *on_list;
+	obj_uploads_cb *on_uploads;
 	void *arg;
 };
 
@@ -55,6 +57,7 @@ struct world {
 	bool hold_puts, hold_gets;      /* else world_run() ends them by the rules */
 	int error;                      /* of END_ERROR */
 	size_t n_puts, n_gets;          /* sent */
+	char upload[128];               /* key of one that nobody ended; "": none */
 };
 
 void world_init(struct world *w);

@@ -141,7 +141,7 @@ static void test_every_row(void **state)
 			there_and_back(row, IPC_FLAG_ANSWER | IPC_FLAG_ERROR);
 		}
 	}
-	assert_int_equal(n, 28);
+	assert_int_equal(n, 29);
 	assert_null(ipc_row(0));
 	assert_null(ipc_row(65535));
 	assert_null(ipc_row(IPC_SEGMENT)->answer);

@@ -465,6 +465,72 @@ static void test_stop(void **state)
 	buf_done(&b);
 }
 
+/* ---------------------------------------------------------------------- trim */
+
+static void trim_to(const char *name, int64_t offset, uint64_t start)
+{
+	struct asked a;
+	struct log_name log;
+	Ipc__TrimRequest r = IPC__TRIM_REQUEST__INIT;
+	r.log = log_ref(&log, name, 0);
+	r.offset = offset;
+	ask(&a, IPC_TRIM, &r.base, slice_of(NULL, 0));
+	assert_int_equal(a.error.kind, PICO_OK);
+	assert_int_equal(((Ipc__TrimAnswer *)a.answer)->start, start);
+	asked_done(&a);
+	assert_int_equal(offsets(name, 0).start, start);
+}
+
+static void trim_refused(const char *name, int64_t offset, enum pico_error_kind kind)
+{
+	struct log_name log;
+	Ipc__TrimRequest r = IPC__TRIM_REQUEST__INIT;
+	r.log = log_ref(&log, name, 0);
+	r.offset = offset;
+	refuse(IPC_TRIM, &r.base, slice_of(NULL, 0), kind);
+}
+
+static void read_below(const char *name, int64_t from, uint64_t start)
+{
+	struct asked a;
+	struct log_name log;
+	Ipc__ReadRequest r = IPC__READ_REQUEST__INIT;
+	r.log = log_ref(&log, name, 0);
+	r.from = from;
+	ask(&a, IPC_READ, &r.base, slice_of(NULL, 0));
+	assert_int_equal(a.error.kind, PICO_OUT_OF_RANGE);
+	assert_true(a.error.has_start_offset);
+	assert_int_equal(a.error.start_offset, start);
+	asked_done(&a);
+}
+
+static void test_trim(void **state)
+{
+	struct asked a;
+	create(&a, "/t/trim", 1);
+	asked_done(&a);
+	for (int i = 0; i < 5; i++)
+		append("/t/trim", 2);
+	trim_to("/t/trim", 0, 0);
+	trim_to("/t/trim", 5, 5);       /* inside a batch */
+	read_below("/t/trim", 4, 5);
+	trim_to("/t/trim", 3, 5);       /* never back */
+	trim_refused("/t/trim", 11, PICO_OUT_OF_RANGE);
+	trim_refused("/t/trim", -2, PICO_BAD_REQUEST);
+	trim_refused("/t/none", 0, PICO_NOT_FOUND);
+	node_down();
+	node_up();
+	assert_int_equal(offsets("/t/trim", 0).start, 5);
+	read_below("/t/trim", 4, 5);
+	assert_int_equal(append("/t/trim", 1), 10);
+	trim_to("/t/trim", -1, 11);
+	assert_int_equal(append("/t/trim", 1), 11);
+	node_down();
+	node_up();
+	assert_int_equal(offsets("/t/trim", 0).start, 11);
+	assert_int_equal(offsets("/t/trim", 0).confirm, 12);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -478,6 +544,7 @@ int main(void)
 		cmocka_unit_test(test_wait),
 		cmocka_unit_test(test_resume),
 		cmocka_unit_test(test_after_restart),
+		cmocka_unit_test(test_trim),
 		cmocka_unit_test(test_stop),
 	};
 	return cmocka_run_group_tests_name("node_records", tests, world_set_up, world_tear_down);

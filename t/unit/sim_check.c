@@ -456,6 +456,41 @@ static void test_11_wakeups(void **state)
 	expect(&h, 11);
 }
 
+static void test_13_trims(void **state)
+{
+	struct history h = begin();
+	append(&h, 0, 1, 0);
+	append(&h, 1, 2, 2);
+	struct hist_op *t = call(&h, HIST_TRIM, 3);
+	t->from = t->base = 1;
+	FINAL(&h, 0, 1);
+	h.logs[0].first_record++;
+	h.logs[0].n_records--;
+	h.logs[0].start = 1;
+	struct history good = h;
+	struct sim_fault_found found;
+	assert_true(sim_check(&good, &found));
+	t->base = 3;
+	expect(&h, 13);         /* what was trimmed came back */
+
+	h = begin();
+	append(&h, 0, 1, 0);
+	append(&h, 1, 2, 2);
+	FINAL(&h, 0, 1);
+	h.logs[0].first_record += 2;
+	h.logs[0].n_records -= 2;
+	h.logs[0].start = 2;
+	expect(&h, 13);         /* nobody asked */
+
+	h = begin();
+	append(&h, 0, 1, 0);
+	t = call(&h, HIST_TRIM, 3);
+	t->from = 2;
+	t->base = 1;
+	FINAL(&h, 0);
+	expect(&h, 13);         /* less than was asked */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -464,6 +499,7 @@ int main(void)
 		cmocka_unit_test(test_5_7_producers), cmocka_unit_test(test_9_ends), cmocka_unit_test(test_10_wal),
 		cmocka_unit_test(test_11_wakeups), cmocka_unit_test(test_12_stamps),
 		cmocka_unit_test(test_9_shown_closed), cmocka_unit_test(test_7_9_closer),
+		cmocka_unit_test(test_13_trims),
 	};
 	return cmocka_run_group_tests_name("sim_check", tests, NULL, NULL);
 }

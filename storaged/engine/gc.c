@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The search. An object is kept by its keeper: the lowest of its logs that still needs it, for a living frame or because
+ * its newest complete state entry stands nowhere else. While that log needs it nothing of the object is read; when it
+ * no longer does, the next one is looked for, from there on. So each page of an object is read once in a process's life,
+ * whatever dies in it in whatever order, and a pass over all objects is a look at one number each.
+ */
+#include "storaged/engine/gc.h"
+
+#include <stdlib.h>
+
+#include "common/metrics.h"
+#include "storaged/data/data_state.h"
+#include "storaged/engine/gc_delete.h"
+
+#define DELAY_MS 1000u                  /* what comes in that time is one pass */
+#define RETRY_MS 5000u
+#define STEPS_A_TURN 2000u              /* objects or logs */
+#define REMOVE_MAX 1000u                /* a commit */
+
+enum keeper {
+	KEEPER_NONE,                    /* logs below log_id are dead; the others were not looked at */
+	KEEPER_FRAME,                   /* the one that ends at `until` */
+	KEEPER_ENTRY,                   /* the state entry (epoch, until) */
+	KEEPER_FAULT,                   /* the object is damaged: it stays */
+};
+
+struct gc_object {
+	struct object_id id;
+	enum keeper keeper;
+	uint32_t epoch;
+	uint64_t log_id, until;
+};
+
+enum gc_phase { GC_IDLE, GC_SEARCH, GC_COMMIT };
+enum look { LOOK_KEPT, LOOK_DEAD, LOOK_WAIT };
+
+struct gc {
+	struct engine *engine;
+	enum gc_phase phase;
+	bool due;                       /* something may have died since the pass began */
+	struct gc_object *known, *next; /* by id; next: of the pass under way */
+	size_t n_known, n_next, capacity, at;
+	struct gc_object object;        /* at hand */
+	bool has_object, begun;         /* begun: object.id is the cursor */
+	struct object_id *dead;         /* REMOVE_MAX */
+	size_t n_dead;
+	struct index_wait wait;
+	struct env_timer timer;
+	struct env_task task;
+	struct gc_delete *deletion;
+};
+
+/* ---------------------------------------------------------------- one log */
+
+static uint64_t living_start(const struct gc *g, uint64_t log_id)
+{
+	return g->engine->events.living(g->engine->arg, log_id);
+}
+
+/* A complete entry above (epoch, next) stands in a committed object, so nobody folds down to this one. */
+static bool is_superseded(const struct gc *g, uint64_t log_id, uint32_t epoch, uint64_t next)
+{
+	const struct log *log = log_table_find(&g->engine->logs, log_id);
+	if (log == NULL)
+		return false;
+	return log->complete_epoch != epoch ? log->complete_epoch > epoch : log->complete_next > next;
+}
+
+static bool keeper_is_good(const struct gc *g, const struct gc_object *o)
+{
+	switch (o->keeper) {
+	case KEEPER_NONE:
+		return false;
+	case KEEPER_FRAME:
+		return living_start(g, o->log_id) < o->until;
+	case KEEPER_ENTRY:
+		return living_start(g, o->log_id) != UINT64_MAX && !is_superseded(g, o->log_id, o->epoch, o->until);
+	case KEEPER_FAULT:
+		return true;
+	}
+	return true;
+}
+
+static enum look frames_look(struct gc *g, const struct data_top *top, uint64_t start)
+{
+	struct gc_object *o = &g->object;
+	struct data_index_entry entry;
+	const struct data_page *p = data_top_index_page(top, o->log_id, start);
+	if (p == NULL)
+		return LOOK_DEAD;
+	struct slice page = index_cache_index_page(g->engine->index, o->id, p, &g->wait);
+	if (page.n == 0)
+		return LOOK_WAIT;
+	if (!data_index_page_find(page, o->log_id, start, &entry))
+		return LOOK_DEAD;
+	o->keeper = KEEPER_FRAME;
+	o->until = entry.end;
+	return LOOK_KEPT;
+}
+
+static enum look entry_look(struct gc *g, const struct data_top *top)
+{
+	struct gc_object *o = &g->object;
+	struct slice bytes;
+	const char *fault;
+	const struct data_page *p = data_top_state_page(top, o->log_id);
+	if (p == NULL)
+		return LOOK_DEAD;
+	struct slice page = index_cache_state_page(g->engine->index, o->id, p, &g->wait);
+	if (page.n == 0)
+		return LOOK_WAIT;
+	if (!data_state_page_find(page, o->log_id, &bytes))
+		return LOOK_DEAD;
+	Frame__State *entry = data_state_decode(bytes, o->log_id, &fault);
+	if (entry == NULL) {
+		o->keeper = KEEPER_FAULT;
+		return LOOK_KEPT;
+	}
+	bool dead = is_superseded(g, o->log_id, entry->epoch, entry->next);
+	o->keeper = dead ? KEEPER_NONE : KEEPER_ENTRY;
+	o->epoch = entry->epoch;
+	o->until = entry->next;
+	data_state_free(entry);
+	return dead ? LOOK_DEAD : LOOK_KEPT;
+}
+
+/* The log object.log_id. What a cache gives out is good until it is asked again. */
+static enum look log_look(struct gc *g)
+{
+	uint64_t start = living_start(g, g->object.log_id);
+	if (start == UINT64_MAX)
+		return LOOK_DEAD;
+	const struct data_top *top = index_cache_top(g->engine->index, g->object.id, &g->wait);
+	if (top == NULL)
+		return LOOK_WAIT;
+	enum look found = frames_look(g, top, start);
+	if (found != LOOK_DEAD)
+		return found;
+	top = index_cache_top(g->engine->index, g->object.id, &g->wait);
+	return top != NULL ? entry_look(g, top) : LOOK_WAIT;
+}
+
+/* ---------------------------------------------------------------- one object */
+
+/* The first log of the top from id on; false: none. */
+static bool top_next_log(const struct data_top *top, uint64_t id, uint64_t *ret_id)
+{
+	size_t low = 0, high = top->n_logs;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (top->logs[middle] < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == top->n_logs)
+		return false;
+	*ret_id = top->logs[low];
+	return true;
+}
+
+static enum look object_search(struct gc *g, unsigned *steps)
+{
+	struct gc_object *o = &g->object;
+	o->keeper = KEEPER_NONE;
+	for (; *steps < STEPS_A_TURN; ++*steps) {
+		const struct data_top *top = index_cache_top(g->engine->index, o->id, &g->wait);
+		if (top == NULL)
+			return LOOK_WAIT;
+		if (!top_next_log(top, o->log_id, &o->log_id))
+			return LOOK_DEAD;
+		enum look found = log_look(g);
+		if (found != LOOK_DEAD)
+			return found;
+		if (o->log_id == UINT64_MAX)
+			return LOOK_DEAD;
+		o->log_id++;
+	}
+	env_defer(g->engine->env, &g->task);
+	return LOOK_WAIT;
+}
+
+static enum look object_look(struct gc *g, const struct object_row *row, unsigned *steps)
+{
+	if (row->level == DATA_LEVEL_SINGLE)
+		return living_start(g, row->first_log) >= row->end_offset ? LOOK_DEAD : LOOK_KEPT;
+	return keeper_is_good(g, &g->object) ? LOOK_KEPT : object_search(g, steps);
+}
+
+/* ------------------------------------------------------------------- a pass */
+
+static int compare_ids(struct object_id a, struct object_id b)
+{
+	if (a.node != b.node)
+		return a.node < b.node ? -1 : 1;
+	if (a.session != b.session)
+		return a.session < b.session ? -1 : 1;
+	return a.number < b.number ? -1 : a.number > b.number;
+}
+
+/* The object at hand becomes the next one of this node's; NULL: there is none. */
+static const struct object_row *object_next(struct gc *g)
+{
+	const struct engine *e = g->engine;
+	const struct object_row *row = catalogue_next(engine_catalogue(e), g->begun ? &g->object.id : NULL);
+	while (row != NULL && (row->marked || row->origin != e->config.node))
+		row = catalogue_next(engine_catalogue(e), &row->id);
+	if (row == NULL)
+		return NULL;
+	while (g->at < g->n_known && compare_ids(g->known[g->at].id, row->id) < 0)
+		g->at++;
+	bool is_known = g->at < g->n_known && object_id_is_equal(g->known[g->at].id, row->id);
+	g->object = is_known ? g->known[g->at] : (struct gc_object){ .id = row->id };
+	g->begun = g->has_object = true;
+	return row;
+}
+
+/* The object at hand, if it is there still. */
+static const struct object_row *object_now(struct gc *g)
+{
+	const struct object_row *row = g->has_object ? catalogue_find(engine_catalogue(g->engine), g->object.id) : NULL;
+	g->has_object = row != NULL && !row->marked;
+	return g->has_object ? row : object_next(g);
+}
+
+static void object_keep(struct gc *g)
+{
+	if (g->n_next == g->capacity) {
+		g->capacity = g->capacity == 0 ? 16 : g->capacity * 2;
+		g->next = must_realloc(g->next, g->capacity * sizeof(*g->next));
+	}
+	g->next[g->n_next++] = g->object;
+}
+
+static void pass_later(struct gc *g, uint64_t ms)
+{
+	if (g->timer.at_ms == 0)
+		env_timer_start(g->engine->env, &g->timer, env_now_ms(g->engine->env) + ms);
+}
+
+static void on_committed(void *arg, bool applied, const char *why)
+{
+	struct gc *g = arg;
+	if (g->engine->dead)
+		return;
+	g->phase = GC_IDLE;
+	if (applied)
+		metric_add(METRIC_GC_REMOVED, (int64_t)g->n_dead);
+	gc_delete_consider(g->deletion);
+	if (!applied || g->n_dead == REMOVE_MAX) /* refused: somebody removed one of them; look again */
+		g->due = true;
+	if (g->due)
+		pass_later(g, applied ? DELAY_MS : RETRY_MS);
+}
+
+static void pass_end(struct gc *g)
+{
+	struct engine *e = g->engine;
+	free(g->known);
+	g->known = g->next;
+	g->n_known = g->n_next;
+	g->next = NULL;
+	g->n_next = g->capacity = 0;
+	g->phase = GC_IDLE;
+	if (g->n_dead > 0) {
+		struct engine_commit c = { .remove = g->dead, .n_remove = g->n_dead };
+		g->phase = GC_COMMIT;
+		e->events.commit(e->arg, &c, on_committed, g);
+	} else if (g->due) {
+		pass_later(g, DELAY_MS);
+	}
+}
+
+static void on_step(void *arg)
+{
+	struct gc *g = arg;
+	struct engine *e = g->engine;
+	const struct object_row *row;
+	if (g->phase != GC_SEARCH || e->dead || e->stopping || g->wait.prev != NULL)
+		return;
+	for (unsigned steps = 0; steps < STEPS_A_TURN; steps++) {
+		row = g->n_dead < REMOVE_MAX ? object_now(g) : NULL;
+		if (row == NULL) {
+			pass_end(g);
+			return;
+		}
+		enum look found = object_look(g, row, &steps);
+		if (found == LOOK_WAIT)
+			return;
+		if (found == LOOK_KEPT)
+			object_keep(g);
+		else
+			g->dead[g->n_dead++] = g->object.id;
+		g->has_object = false;
+	}
+	env_defer(e->env, &g->task);
+}
+
+/* A fault is final; one that is missing may be marked by now, which the next step sees. */
+static void on_index(struct index_wait *w, const char *fault, bool missing)
+{
+	struct gc *g = (struct gc *)((char *)w - offsetof(struct gc, wait));
+	if (fault != NULL)
+		g->object.keeper = KEEPER_FAULT;
+	env_defer(g->engine->env, &g->task);
+}
+
+static void on_timer(void *arg)
+{
+	struct gc *g = arg;
+	const struct engine *e = g->engine;
+	if (g->phase != GC_IDLE || !g->due || e->dead || e->stopping)
+		return;
+	g->phase = GC_SEARCH;
+	g->due = g->begun = g->has_object = false;
+	g->n_dead = g->at = 0;
+	on_step(g);
+}
+
+void gc_consider(struct gc *g)
+{
+	if (!g->engine->serving)
+		return;
+	g->due = true;
+	gc_delete_consider(g->deletion);
+	if (g->phase == GC_IDLE)
+		pass_later(g, DELAY_MS);
+}
+
+struct gc *gc_new(struct engine *e)
+{
+	struct gc *g = must_calloc(1, sizeof(*g));
+	g->engine = e;
+	g->dead = must_calloc(REMOVE_MAX, sizeof(*g->dead));
+	g->wait.on_ready = on_index;
+	g->timer = (struct env_timer){ .on_fire = on_timer, .arg = g };
+	g->task = (struct env_task){ .run = on_step, .arg = g };
+	g->deletion = gc_delete_new(e);
+	return g;
+}
+
+void gc_free(struct gc *g)
+{
+	if (g == NULL)
+		return;
+	env_timer_stop(g->engine->env, &g->timer);
+	index_wait_stop(&g->wait);
+	gc_delete_free(g->deletion);
+	free(g->known);
+	free(g->next);
+	free(g->dead);
+	free(g);
+}
