@@ -68,10 +68,21 @@ static struct objstore *open_store(struct storaged *s, const char *option, const
 	return store;
 }
 
+static void warn_unfenced(const struct conf *c)
+{
+	if (!c->allow_unfenced_store)
+		return;
+	if (c->slots > 1)
+		child_fatal(1, "--allow-unfenced-store goes with --slots 1 only: nodes could overwrite each other's records");
+	log_warn("--allow-unfenced-store: a store that ignores If-None-Match is taken; a second process on it, or a copy of "
+		 "this node, can overwrite acknowledged records");
+}
+
 static void open_stores(struct storaged *s, struct node_config *config)
 {
 	const struct conf *c = &s->child.conf;
 	struct objstore_url data;
+	warn_unfenced(c);
 	s->data = open_store(s, "storage", c->storage, &data, config->meta.boot_id);
 	if (c->wal[0] == '\0') {
 		config->wal_url = data;

@@ -39,13 +39,14 @@ static const char *const harmless[] = {
 	"GCOV_", "LD_LIBRARY_PATH=", "LD_PRELOAD=", "FAKETIME", "FIU_",
 };
 
-static bool is_harmless(const char *variable)
+/* Storaged alone has credentials of stores; it takes them out of its environment. */
+static bool is_for(enum process_kind kind, const char *variable)
 {
 	for (size_t i = 0; i < sizeof(harmless) / sizeof(harmless[0]); i++) {
 		if (strncmp(variable, harmless[i], strlen(harmless[i])) == 0)
 			return true;
 	}
-	return false;
+	return kind == PROCESS_STORAGED && (strncmp(variable, "AWS_", 4) == 0 || strncmp(variable, "SSL_CERT_", 9) == 0);
 }
 
 static const char *protocol_of(enum process_kind kind)
@@ -198,7 +199,7 @@ static _Noreturn void become_child(int program, enum process_kind kind, const st
 	if (kind == PROCESS_WORKER_ADMIN)
 		argv[1] = role;
 	for (char **e = environ; *e != NULL && n < ENVIRONMENT_MAX; e++) {
-		if (is_harmless(*e))
+		if (is_for(kind, *e))
 			env[n++] = *e;
 	}
 	env[n] = NULL;

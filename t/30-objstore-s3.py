@@ -243,9 +243,11 @@ def _():
 def _():
     s3 = server()
     store = Store(s3.url("u", requestTimeout=2000))
+    end = dict(method="POST", query="uploadId=")
     for i, fault in enumerate((dict(method="PUT", status=500), dict(method="PUT", cut="before"),
-                               dict(method="POST", status=503), dict(method="POST", inside="InternalError"),
-                               dict(method="PUT", truncate=True), dict(method="POST", cut="after", times=2))):
+                               dict(method="POST", query="uploads=", status=503), dict(end, inside="InternalError"),
+                               dict(method="PUT", truncate=True), dict(end, cut="after"),
+                               dict(end, status=500, effect=True), dict(method="POST", query="uploads=", cut="after"))):
         s3.fault(key=f"u/data/{i}", **fault)
         same(store(f"upload data/{i} 3 5242880"), f"data/{i} ok", fault)
         same(s3.faults[-1]["times"], 0, f"{fault} was injected")

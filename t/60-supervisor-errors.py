@@ -134,10 +134,11 @@ def stumble():
 @test("the real storaged: what it cannot use is one line, and nothing is left")
 def real():
     for code, pattern, option in (
-            (1, r" error storaged --storage: storage on s3:// is not built yet", "--storage=-2@s3://b?region=x"),
+            (1, r" error storaged --storage: no credentials for S3: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set",
+             "--storage=-2@s3://b?region=x"),
             (1, r" error storaged --meta-url: metadata in PostgreSQL is not built yet", "--meta-url=postgres://h/db"),
             (2, r" error storaged --storage -2@file://: storage URL: file:// needs a directory behind it$", "--storage=-2@file://")):
-        n = node.Node(option)
+        n = node.Node(option, env={"HOME": "/nonexistent"})
         n.spawn()
         same(n.process.wait(20), code, option + ": " + n.log())
         lines = [l for l in n.log().splitlines() if " info " not in l]

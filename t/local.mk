@@ -273,7 +273,7 @@ t_bench_bench_disk_LDADD = $(STORAGED_LIBS)
 check_PROGRAMS += t/objstore-tool
 t_objstore_tool_SOURCES = t/objstore_tool.c
 t_objstore_tool_LDADD = $(STORAGED_LIBS)
-EXTRA_DIST += t/30-objstore-faults.py t/30-objstore-s3.py t/lib/fake_s3.py
+EXTRA_DIST += t/30-objstore-faults.py t/30-objstore-s3.py t/lib/fake_s3.py t/50-s3-node.py t/s3/matrix t/s3/rgw-start t/s3/rgw-stop
 
 EXTRA_DIST += t/run t/all-checks t/00-headers.t
 EXTRA_DIST += t/05-json-differential.py
@@ -289,12 +289,15 @@ EXTRA_DIST += t/golden/record_batch_v2.py t/golden/record_batch_v2.bin
 
 # Campaigns: what takes longer than ./check may. `make fuzz`, `make sim SEEDS=N` and `make bench` stand in their folders.
 CHAOS_RUNS = 5
-.PHONY: chaos conformance client-matrix all-checks
+.PHONY: chaos s3-matrix conformance client-matrix all-checks
 chaos: all
 	for seed in $$(seq $(CHAOS_RUNS)); do \
 		PICO_KILL_SEED=$$seed PICO_KILLS=25 $(srcdir)/t/run --build $(builddir) $(srcdir)/t/50-http-kill.py \
 			$(srcdir)/t/50-broker-kill.py || exit 1; \
 	done
+s3-matrix: all
+	$(MAKE) t/00-unit-objstore
+	$(srcdir)/t/s3/matrix $(abs_builddir)
 conformance: all
 	$(srcdir)/t/run --build $(builddir) $(srcdir)/t/50-http-pico.py
 # Every Kafka client that t/clients/install can get; those that are quick are in ./check.

@@ -319,7 +319,8 @@ static enum input_answer merge_gather(struct merger *m)
 			return a;
 	}
 	uint64_t size = 0;
-	qsort(m->blocks, m->n_blocks, sizeof(*m->blocks), compare_blocks);
+	if (m->n_blocks > 1)
+		qsort(m->blocks, m->n_blocks, sizeof(*m->blocks), compare_blocks);
 	for (size_t i = 0; i < m->n_blocks; i++)
 		size += m->blocks[i].entry.length;
 	m->single = size >= SINGLE_MIN;

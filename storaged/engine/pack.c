@@ -248,7 +248,8 @@ static int compare_logs(const void *a, const void *b)
 static void build_begin(struct packer *p)
 {
 	struct engine *e = p->engine;
-	qsort(p->logs, p->n_logs, sizeof(*p->logs), compare_logs);
+	if (p->n_logs > 1)
+		qsort(p->logs, p->n_logs, sizeof(*p->logs), compare_logs);
 	for (size_t i = 0; i < p->n_logs; i++)
 		p->logs[i].log->pack_slot = (uint32_t)i + 1;
 	p->build = (struct pack_build){

@@ -4,8 +4,8 @@
     s3 = FakeS3()                               # on a free loopback port; s3.url("prefix"), s3.environment
     s3.fault(method="PUT", key="wal/", status=503, times=3)
 
-A fault applies to requests whose method and key (a regular expression, searched) match, `times` times (None: always),
-each with `chance`. What it does:
+A fault applies to requests whose method, key (a regular expression, searched) and query (a part of it) match, `times`
+times (None: always), each with `chance`. What it does:
     status, code    answers that; effect=True: after the request was carried out
     delay           seconds before anything else, then goes on
     cut             closes the connection with a reset: "before" the effect, "after" it, or inside the answer's "body"
@@ -91,7 +91,7 @@ class FakeS3:
 
     def fault(self, **fault):
         with self.lock:
-            self.faults.append(dict({"method": "", "key": "", "times": 1, "chance": 1.0}, **fault))
+            self.faults.append(dict({"method": "", "key": "", "query": "", "times": 1, "chance": 1.0}, **fault))
 
     def well(self):
         with self.lock:
@@ -115,7 +115,8 @@ class FakeS3:
         with self.lock:
             for f in self.faults:
                 if f["times"] == 0 or (f["method"] and f["method"] != request.method) or \
-                        not re.search(f["key"], request.key) or self.random.random() >= f["chance"]:
+                        not re.search(f["key"], request.key) or f["query"] not in request.raw_query or \
+                        self.random.random() >= f["chance"]:
                     continue
                 if f["times"] is not None:
                     f["times"] -= 1

@@ -6,6 +6,18 @@ import atexit, http.client, json, os, re, shutil, signal, subprocess, tempfile, 
 import tap
 
 _nodes = []
+STORE = os.environ.get("PICO_TEST_STORE", "")
+_fake = []
+
+
+def fake_store():
+    """The server in this process that PICO_TEST_STORE=s3 asks for."""
+    if not _fake:
+        import fake_s3
+        _fake.append(fake_s3.FakeS3())
+        os.environ.update(fake_s3.FakeS3.environment)
+    return _fake[0]
+
 
 
 class Answer:
@@ -67,13 +79,22 @@ class Node:
         self.lines = []
         _nodes.append(self)
 
+    def storage(self):
+        """The storage URL, the same for every node of a directory. PICO_TEST_STORE: nothing or `file`; `s3`, a fake_s3
+        of this script's own; or an s3:// URL, below which each directory has a prefix."""
+        if STORE in ("", "file"):
+            return f"-2@file://{self.dir}/data/objects"
+        url = fake_store().url() if STORE == "s3" else STORE
+        place, _, query = url.partition("?")
+        return f"{place}/{os.path.basename(self.dir)}{'?' + query if query else ''}"
+
     def argv(self):
         listen = f"127.0.0.1:{self.port or 0}"
         admin = f"127.0.0.1:{self.admin_port or 0}"
         kafka = ["--kafka-listen", f"127.0.0.1:{self.kafka_port or 0}"] if self.kafka else ["--no-kafka"]
         return [*self.wrap, os.path.join(tap.build, "pico"), "serve", "--listen", listen, "--admin-listen", admin,
                 *kafka, "--no-ds", "--data-dir", os.path.join(self.dir, "data"),
-                "--meta-url", f"sqlite:{self.dir}/data/meta.db", f"--storage=-2@file://{self.dir}/data/objects",
+                "--meta-url", f"sqlite:{self.dir}/data/meta.db", f"--storage={self.storage()}",
                 *self.options]
 
     def spawn(self):

@@ -344,7 +344,11 @@ static void test_upload_abort(void **state)
 		assert_int_equal(finish().outcome, OUTCOME_OK);
 	}
 	list_uploads("data/1/", NULL, 10, "", false);
-	assert_int_equal(upload_finish(u), -ENOENT);
+	obj_upload_finish(u, on_done, NULL);
+	struct obj_result r = finish();
+	/* Some servers answer 500 to this, which says less. */
+	assert_true(r.outcome == OUTCOME_NOT_APPLIED ? r.err == -ENOENT : getenv("OBJSTORE_URL") != NULL &&
+		    r.outcome == OUTCOME_UNKNOWN);
 	list("data/", NULL, 10, "", false);
 }
 
