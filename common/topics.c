@@ -384,6 +384,13 @@ void topics_abandon(struct topics_call *c)
 	topics_wants_turn(t);
 }
 
+void topics_hand_over(struct topics_call *c, topics_cb *cb, void *arg)
+{
+	must(c->magic == CALL_MAGIC);
+	c->cb = cb;
+	c->arg = arg;
+}
+
 /* ---------------------------------------------------------------------- turns */
 
 static void finish_refused(struct topics *t)

@@ -81,6 +81,9 @@ struct topics_call *topics_callv(struct topics *t, enum ipc_type type, ProtobufC
  */
 void topics_abandon(struct topics_call *call);
 
+/* From now on the call is another one's: its callback runs instead. */
+void topics_hand_over(struct topics_call *call, topics_cb *cb, void *arg);
+
 void topics_pieces_release(struct topics_pieces *pieces);
 
 /*

@@ -129,6 +129,7 @@ static void part_fill(struct fetch_part *p, uint32_t first_piece, Ipc__FetchAnsw
 		return;
 	ret->first_piece = first_piece;
 	ret->n_pieces = (uint32_t)p->read.n_pieces;
+	ret->end = p->read.n_pieces > 0 ? p->read.end : 0;
 	e->told = ret->confirm;
 }
 

@@ -17,6 +17,7 @@
 #include "common/log.h"
 #include "common/metrics.h"
 #include "common/must.h"
+#include "worker-kafka/fetch_ahead.h"
 #include "worker-kafka/request.h"
 
 #define CONN_MAGIC 0x4b434f4eu
@@ -43,6 +44,7 @@ struct conn {
 	struct request *reading;        /* its frame is not whole; not in the queue */
 	struct request *first, **last;  /* the queue, in order of arrival */
 	unsigned n_requests;
+	struct fetch_ahead ahead;
 	size_t queued;                  /* bytes of frames and answers in the queue */
 	size_t reported;                /* what server->held counts of this connection */
 
@@ -141,6 +143,7 @@ void conn_close(struct conn *c)
 		return;
 	c->dead = true;
 	conn_drop_queue(c);
+	fetch_ahead_drop(&c->ahead);
 	conn_report(c);
 	buf_done(&c->in);
 	env_timer_stop(c->server->env, &c->timer);
@@ -154,6 +157,11 @@ void conn_close(struct conn *c)
 		c->next->prev = c->prev;
 	uv_close((uv_handle_t *)&c->poll, on_handle_closed);
 	acceptor_gone(c->server->acceptor, c->address);
+}
+
+struct fetch_ahead *conn_ahead(struct conn *c)
+{
+	return &c->ahead;
 }
 
 struct conn *conn_next(const struct conn *c)
@@ -286,6 +294,7 @@ static bool conn_parse(struct conn *c)
 static void conn_end_of_input(struct conn *c)
 {
 	c->no_input = true;
+	fetch_ahead_drop(&c->ahead);
 	if (c->reading != NULL)
 		request_free(c->reading);
 	c->reading = NULL;
@@ -454,7 +463,8 @@ static bool conn_turn(struct conn *c)
 	progress |= conn_pop_done(c);
 	if (c->dead)
 		return false;
-	progress |= conn_write(c);
+	if (!c->task.queued) /* else at the end of the turn, behind what storaged is asked meanwhile */
+		progress |= conn_write(c);
 	if (c->dead)
 		return false;
 	progress |= conn_pop_done(c);
@@ -552,6 +562,7 @@ void conn_new(struct server *s, int fd, const uint8_t address[16])
 	*c = (struct conn){ .magic = CONN_MAGIC, .server = s, .fd = fd, .last = &c->first, .readable = true };
 	memcpy(c->address, address, sizeof(c->address));
 	buf_init(&c->in, 2 * READ_MAX);
+	fetch_ahead_init(&c->ahead, s);
 	c->task = (struct env_task){ .run = conn_run, .arg = c };
 	c->timer = (struct env_timer){ .on_fire = on_timer, .arg = c };
 	c->since_ms = c->sent_ms = conn_now(c);

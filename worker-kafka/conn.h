@@ -14,6 +14,7 @@
 #include "worker-kafka/server.h"
 
 struct conn;
+struct fetch_ahead;
 
 /* Takes the socket (non-blocking). */
 void conn_new(struct server *s, int fd, const uint8_t address[16]);
@@ -28,6 +29,8 @@ void conn_drain(struct conn *c);
 bool conn_may_hold(const struct conn *c, size_t n);
 /* What its requests hold changed outside of its turn. */
 void conn_account(struct conn *c);
+/* What is read ahead for it. */
+struct fetch_ahead *conn_ahead(struct conn *c);
 /* Cuts it now. */
 void conn_close(struct conn *c);
 

@@ -2,9 +2,12 @@
  *
  * Fetch: one call for any number of partitions, parked in storaged until there is enough or the time is over. The
  * batches are written from storaged's memory. An answer holds at most conn-buffer-size of them but for the first, so
- * that what has to be copied when storaged wants its memory back is bounded. There are no fetch sessions: id 0.
+ * that what has to be copied when storaged wants its memory back is bounded. What follows is read ahead
+ * (fetch_ahead.c). There are no fetch sessions: id 0.
  */
 #include "worker-kafka/api.h"
+#include "worker-kafka/conn.h"
+#include "worker-kafka/fetch_ahead.h"
 
 #define PARTS_MAX 50000
 #define WAIT_MAX_MS 300000
@@ -29,6 +32,7 @@ struct fetch {
 	size_t n_asked;
 	struct external *external;
 	size_t n_external;
+	uint32_t min_bytes, max_bytes;  /* of the call */
 };
 
 static bool is_by_id(const struct request *r)
@@ -87,6 +91,35 @@ static void take_answer(struct request *r, const Ipc__FetchAnswer__Part *a, cons
 		take_records(d, p, a, pieces);
 }
 
+static void part_ask(const struct part *p, uint64_t offset, Ipc__FetchRequest__Part *to)
+{
+	ipc__fetch_request__part__init(to);
+	to->topic_id = (ProtobufCBinaryData){ .len = 16, .data = (uint8_t *)(uintptr_t)p->id };
+	to->partition = (uint32_t)p->in->partition;
+	to->offset = offset;
+	to->max_bytes = p->in->partition_max_bytes > 0 ? (uint32_t)p->in->partition_max_bytes : 0;
+	to->leader_epoch = p->in->current_leader_epoch;
+}
+
+/* The next fetch of who reads one partition and has not come to its end. Before the answer: so it leaves first. */
+static void ask_ahead(struct request *r, const Ipc__FetchAnswer *a)
+{
+	const struct fetch *d = r->state;
+	Ipc__FetchRequest m = IPC__FETCH_REQUEST__INIT;
+	Ipc__FetchRequest__Part part, *list = &part;
+	if (a == NULL || a->n_part != 1 || d->n_parts != 1 || d->min_bytes > 1)
+		return;
+	const Ipc__FetchAnswer__Part *found = a->part[0];
+	if (found->end == 0 || found->end >= found->confirm)
+		return;
+	part_ask(d->parts, found->end, &part);
+	m.part = &list;
+	m.n_part = 1;
+	m.max_bytes = d->max_bytes;
+	m.deadline_ms = env_now_ms(r->server->env) + NO_WAIT_MS;
+	fetch_ahead_begin(conn_ahead(r->conn), &m);
+}
+
 static void on_fetched(struct request *r, const struct pico_error *e, const ProtobufCMessage *m,
 		       struct topics_pieces *pieces)
 {
@@ -96,6 +129,7 @@ static void on_fetched(struct request *r, const struct pico_error *e, const Prot
 		part_fail(&d->parts[d->asked[i]], fetch_error(r, &d->parts[d->asked[i]], e, INT32_MAX));
 	for (size_t i = 0; a != NULL && i < a->n_part; i++)
 		take_answer(r, a->part[i], pieces);
+	ask_ahead(r, a);
 	request_answer_pieces(r, d->response, d->n_external, pieces);
 }
 
@@ -135,12 +169,7 @@ static bool fill_parts(struct request *r, Ipc__FetchRequest *m, bool *ret_all_go
 			continue;
 		}
 		Ipc__FetchRequest__Part *to = m->part[m->n_part] = &part[m->n_part];
-		ipc__fetch_request__part__init(to);
-		to->topic_id = (ProtobufCBinaryData){ .len = 16, .data = (uint8_t *)(uintptr_t)p->id };
-		to->partition = (uint32_t)p->in->partition;
-		to->offset = (uint64_t)p->in->fetch_offset;
-		to->max_bytes = p->in->partition_max_bytes > 0 ? (uint32_t)p->in->partition_max_bytes : 0;
-		to->leader_epoch = p->in->current_leader_epoch;
+		part_ask(p, (uint64_t)p->in->fetch_offset, to);
 		d->asked[m->n_part++] = i;
 	}
 	d->n_asked = m->n_part;
@@ -164,6 +193,10 @@ static void fetch_ask(struct request *r)
 	}
 	m.max_bytes = q->max_bytes <= 0 ? 1 : (uint64_t)q->max_bytes < most ? (uint32_t)q->max_bytes : (uint32_t)most;
 	m.min_bytes = parks ? (uint32_t)q->min_bytes : 0;
+	d->max_bytes = m.max_bytes;
+	d->min_bytes = m.min_bytes;
+	if (fetch_ahead_take(conn_ahead(r->conn), r, &m, on_fetched))
+		return;
 	wait = parks && q->max_wait_ms < WAIT_MAX_MS ? (uint64_t)q->max_wait_ms : parks ? WAIT_MAX_MS : NO_WAIT_MS;
 	request_call(r, IPC_FETCH, &m.base, NO_PAYLOAD, env_now_ms(r->server->env) + wait, on_fetched);
 }

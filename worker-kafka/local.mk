@@ -10,6 +10,7 @@ worker_kafka_libworkerkafka_a_SOURCES = \
 	worker-kafka/delete_topics.c \
 	worker-kafka/error.c \
 	worker-kafka/fetch.c \
+	worker-kafka/fetch_ahead.c worker-kafka/fetch_ahead.h \
 	worker-kafka/find_coordinator.c \
 	worker-kafka/init_producer_id.c \
 	worker-kafka/list_offsets.c \

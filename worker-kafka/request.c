@@ -238,6 +238,14 @@ void request_call(struct request *r, enum ipc_type type, ProtobufCMessage *m, st
 	r->call = topics_callv(r->server->topics, type, m, payload, deadline_ms, on_call, r);
 }
 
+void request_take_call(struct request *r, struct topics_call *call, request_cb *cb)
+{
+	must(r->call == NULL && !r->done);
+	r->on_call = cb;
+	r->call = call;
+	topics_hand_over(call, on_call, r);
+}
+
 /* ------------------------------------------------------------------ sending */
 
 struct iov_fill {

@@ -88,6 +88,8 @@ typedef void request_cb(struct request *r, const struct pico_error *e, const Pro
 			struct topics_pieces *pieces);
 void request_call(struct request *r, enum ipc_type type, ProtobufCMessage *m, struct topics_payload payload,
 		  uint64_t deadline_ms, request_cb *cb);
+/* The same with a call that is under way. */
+void request_take_call(struct request *r, struct topics_call *call, request_cb *cb);
 #define NO_PAYLOAD ((struct topics_payload){ NULL, 0 })
 /* The latest moment for a call of this request: now + --request-timeout-ms, or sooner. timeout_ms <= 0: not said. */
 uint64_t request_deadline(const struct request *r, int32_t timeout_ms);

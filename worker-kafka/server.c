@@ -11,6 +11,7 @@
 #include "common/metrics.h"
 #include "common/must.h"
 #include "worker-kafka/conn.h"
+#include "worker-kafka/fetch_ahead.h"
 #include "worker-kafka/request.h"
 #include "worker-kafka/topic_cache.h"
 
@@ -26,7 +27,8 @@ static void on_refused(void *arg, int fd)
 
 static void on_reclaim(void *arg, struct topics_pieces *pieces)
 {
-	request_reclaim(pieces);
+	if (!fetch_ahead_reclaim(pieces))
+		request_reclaim(pieces);
 }
 
 /* The last colon parts host and port; brackets of a v6 address are not the host's. */

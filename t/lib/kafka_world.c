@@ -501,6 +501,7 @@ void give_fetched(struct seen *s, struct stock *stock, const struct found *found
 		if (found[i].length == 0)
 			continue;
 		part[i].n_pieces = 1;
+		part[i].end = found[i].end;
 		c->pieces[c->n_pieces++] = (struct piece){ .segment = &stock->segment, .pin = &stock->pin,
 							   .offset = found[i].offset, .length = found[i].length };
 		pin_take(&stock->pin);

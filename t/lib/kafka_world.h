@@ -106,6 +106,7 @@ struct found {
 	uint64_t start, confirm;
 	int32_t leader_epoch;
 	uint32_t offset, length;        /* in the stock; length 0: nothing */
+	uint64_t end;                   /* behind its records */
 };
 void give_fetched(struct seen *s, struct stock *stock, const struct found *found, size_t n);
 

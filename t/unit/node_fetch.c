@@ -128,6 +128,7 @@ static uint64_t check_part(const struct fetching *x, const Ipc__FetchAnswer__Par
 		left = slice_of(left.p + size, left.n - (size_t)size);
 	}
 	assert_int_equal(left.n, 0);
+	assert_int_equal(p->end, n_batches > 0 ? from : 0);
 	uint64_t bytes = buf_len(&all);
 	buf_done(&all);
 	return bytes;
