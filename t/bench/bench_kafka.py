@@ -82,12 +82,13 @@ def burst():
 
 
 def fetches(node, topic, path):
-    """A file of Fetch requests that go through the topic's one partition, 1 MiB each."""
+    """A file of Fetch requests that go through the topic's one partition as a consumer does, 1 MiB each."""
     with kafka_wire.Client(node.kafka_port) as c:
         ask = {"name": topic, "partitions": [{"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}]}
         end = c.call("ListOffsets", 5, replica_id=-1, topics=[ask]).topics[0].partitions[0].offset
+        step = sum(b.count for b in kafka_wire.batches(c.fetch(topic, 0, 0, max_bytes=1 << 20).records))
     with open(path, "wb") as f:
-        for offset in range(0, end - 1024, 1024):
+        for offset in range(0, end - step, step):
             part = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
             f.write(kafka_wire.frame("Fetch", 11, max_wait_ms=500, min_bytes=1, max_bytes=50 << 20,
                                      topics=[{"topic": topic, "partitions": [part]}]))
