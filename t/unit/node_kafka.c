@@ -356,6 +356,90 @@ static void test_lookup(void **state)
 	check_lookups(id);
 }
 
+static void times_append(const uint8_t id[16], const int64_t *times, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct client_batch b = { .n = 2, .producer_id = -1, .max_ms = times[i] };
+		struct submit s;
+		submit_begin(&s);
+		submit_add(&s, id, 0, &b);
+		submit_do(&s);
+		submit_done(&s);
+	}
+}
+
+static void trim(const char *name, int64_t offset)
+{
+	struct asked a;
+	struct log_name log;
+	Ipc__TrimRequest r = IPC__TRIM_REQUEST__INIT;
+	r.log = log_ref(&log, name, 0);
+	r.offset = offset;
+	ask(&a, IPC_TRIM, &r.base, slice_of(NULL, 0));
+	assert_int_equal(a.error.kind, PICO_OK);
+	asked_done(&a);
+}
+
+static void assert_latest(const uint8_t id[16], uint64_t offset, int64_t max)
+{
+	Ipc__LookupAnswer__Part a = lookup(id, IPC__LOOKUP_REQUEST__WHAT__MAX_TIMESTAMP, 0, -1);
+	assert_true(a.found);
+	assert_int_equal(a.offset, offset);
+	assert_int_equal(a.max_timestamp_ms, max);
+}
+
+/* A time that is trimmed is found no more, whether it stood in the arena or in the same block as what is left. */
+static void check_trimmed_lookups(const uint8_t id[16])
+{
+	assert_lookup(id, INT64_MIN, true, 2, 300);
+	assert_lookup(id, 301, true, 4, 900);
+	assert_lookup(id, 901, false, 0, 0);
+	assert_latest(id, 4, 900);
+}
+
+static bool is_packed(uint64_t before)
+{
+	return metrics->value[METRIC_PACKS] > before && metrics->value[METRIC_ARENA_UNPACKED_BYTES] == 0;
+}
+
+/* What ended sessions wrote is packed soon after the start. */
+static void restart_and_pack(void)
+{
+	bool never = false;
+	uint64_t before = metrics->value[METRIC_PACKS];
+	restart();
+	for (int i = 0; i < 200 && !is_packed(before); i++)
+		run_for(&never, 50);
+	assert_true(is_packed(before));
+}
+
+static void test_lookup_after_trim(void **state)
+{
+	static const int64_t times[] = { 4070908800000, 300, 900, 0, 700 };     /* 2099, .. 1970 */
+	static const int64_t later[] = { 950 };
+	uint8_t early[16], late[16];    /* trimmed before the pack, after it */
+	topic_make("/k/early", 1, early);
+	topic_make("/k/late", 1, late);
+	times_append(early, times, 5);
+	times_append(late, times, 5);
+	assert_lookup(early, 901, true, 0, 4070908800000);
+	trim("/k/early", 2);
+	check_trimmed_lookups(early);
+	restart_and_pack();
+	check_trimmed_lookups(early);
+	assert_lookup(late, 901, true, 0, 4070908800000);
+	trim("/k/late", 2);
+	check_trimmed_lookups(late);
+	restart();                      /* nothing of them stands in the arena any more */
+	check_trimmed_lookups(late);
+	times_append(early, later, 1);
+	assert_latest(early, 10, 950);
+	times_append(late, later, 1);
+	assert_latest(late, 10, 950);
+	assert_lookup(late, 901, true, 10, 950);
+	assert_lookup(late, 301, true, 4, 900);
+}
+
 /* ------------------------------------------------------------- producer ids */
 
 static Ipc__InitProducerAnswer init_producer(void)
@@ -388,7 +472,8 @@ int main(void)
 		cmocka_unit_test(test_many_partitions), cmocka_unit_test(test_errors_by_part),
 		cmocka_unit_test(test_whole_request), cmocka_unit_test(test_bytes_stay),
 		cmocka_unit_test(test_log_append_time), cmocka_unit_test(test_producers_over_restarts),
-		cmocka_unit_test(test_in_flight), cmocka_unit_test(test_lookup), cmocka_unit_test(test_init_producer),
+		cmocka_unit_test(test_in_flight), cmocka_unit_test(test_lookup), cmocka_unit_test(test_lookup_after_trim),
+		cmocka_unit_test(test_init_producer),
 	};
 	return cmocka_run_group_tests_name("node_kafka", tests, world_set_up, world_tear_down);
 }
