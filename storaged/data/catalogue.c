@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "common/must.h"
-#include "storaged/data/row_index.h"
+#include "storaged/data/sorted_index.h"
 
 struct entry {
 	struct object_row row;          /* first: a row is its entry */
@@ -27,9 +27,9 @@ struct level_counts {
 };
 
 struct catalogue {
-	struct row_index by_id;         /* all */
-	struct row_index by_place;      /* unmarked */
-	struct row_index by_mark;       /* marked */
+	struct sorted_index by_id;         /* all */
+	struct sorted_index by_place;      /* unmarked */
+	struct sorted_index by_mark;       /* marked */
 	struct entry *oldest, *newest;  /* owned */
 	struct level_counts *count;     /* owned; an origin that ever had a row */
 	size_t n_counts;
@@ -51,13 +51,15 @@ static int compare_ids(struct object_id a, struct object_id b)
 	return c != 0 ? c : order(a.number, b.number);
 }
 
-static int by_id(const struct object_row *a, const struct object_row *b)
+static int by_id(const struct sorted_index *x, const void *probe, const void *item)
 {
+	const struct object_row *a = probe, *b = item;
 	return compare_ids(a->id, b->id);
 }
 
-static int by_place(const struct object_row *a, const struct object_row *b)
+static int by_place(const struct sorted_index *x, const void *probe, const void *item)
 {
+	const struct object_row *a = probe, *b = item;
 	int c = order(a->origin, b->origin);
 	if (c == 0)
 		c = order(a->level, b->level);
@@ -72,8 +74,9 @@ static int by_place(const struct object_row *a, const struct object_row *b)
 	return c != 0 ? c : compare_ids(a->id, b->id);
 }
 
-static int by_mark(const struct object_row *a, const struct object_row *b)
+static int by_mark(const struct sorted_index *x, const void *probe, const void *item)
 {
+	const struct object_row *a = probe, *b = item;
 	int c = (a->marked_ms > b->marked_ms) - (a->marked_ms < b->marked_ms);
 	return c != 0 ? c : compare_ids(a->id, b->id);
 }
@@ -83,9 +86,9 @@ static int by_mark(const struct object_row *a, const struct object_row *b)
 struct catalogue *catalogue_new(void)
 {
 	struct catalogue *c = must_calloc(1, sizeof(*c));
-	row_index_init(&c->by_id, by_id);
-	row_index_init(&c->by_place, by_place);
-	row_index_init(&c->by_mark, by_mark);
+	sorted_index_init(&c->by_id, by_id);
+	sorted_index_init(&c->by_place, by_place);
+	sorted_index_init(&c->by_mark, by_mark);
 	return c;
 }
 
@@ -97,9 +100,9 @@ void catalogue_free(struct catalogue *c)
 		newer = e->newer;
 		free(e);
 	}
-	row_index_done(&c->by_id);
-	row_index_done(&c->by_place);
-	row_index_done(&c->by_mark);
+	sorted_index_done(&c->by_id);
+	sorted_index_done(&c->by_place);
+	sorted_index_done(&c->by_mark);
 	free(c->count);
 	free(c);
 }
@@ -151,7 +154,7 @@ static struct level_counts *counts_get(struct catalogue *c, uint32_t origin)
 static struct object_row *run_first(const struct catalogue *c, uint32_t origin, uint32_t level, uint64_t run)
 {
 	struct object_row probe = { .origin = origin, .level = level, .run = run };
-	struct object_row *row = row_index_after(&c->by_place, &probe, true);
+	struct object_row *row = sorted_index_after(&c->by_place, &probe, true);
 	return row != NULL && row->origin == origin && row->level == level && row->run == run ? row : NULL;
 }
 
@@ -167,13 +170,13 @@ static void place_add(struct catalogue *c, struct object_row *row)
 	n->level[row->level].n_objects++;
 	n->level[row->level].bytes += row->bytes;
 	c->bytes += row->bytes;
-	row_index_add(&c->by_place, row);
+	sorted_index_add(&c->by_place, row, row);
 }
 
 static void place_remove(struct catalogue *c, struct object_row *row)
 {
 	struct level_counts *n = counts_get(c, row->origin);
-	row_index_remove(&c->by_place, row);
+	sorted_index_remove(&c->by_place, row, row);
 	n->level[row->level].n_runs -= run_is_empty(c, row);
 	n->level[row->level].n_objects--;
 	n->level[row->level].bytes -= row->bytes;
@@ -185,7 +188,7 @@ static bool run_overlaps(const struct catalogue *c, const struct object_row *row
 {
 	struct object_row probe = { .origin = row->origin, .level = row->level, .run = row->run, .first_log = row->last_log,
 				    .first_offset = UINT64_MAX };
-	const struct object_row *left = row_index_before(&c->by_place, &probe, true);
+	const struct object_row *left = sorted_index_before(&c->by_place, &probe, true);
 	return left != NULL && left->origin == row->origin && left->level == row->level && left->run == row->run &&
 	       left->last_log >= row->first_log;
 }
@@ -201,10 +204,10 @@ void catalogue_add(struct catalogue *c, const struct object_row *row)
 	must(catalogue_takes(c, row));
 	struct entry *e = must_calloc(1, sizeof(*e));
 	e->row = *row;
-	row_index_add(&c->by_id, &e->row);
+	sorted_index_add(&c->by_id, &e->row, &e->row);
 	list_append(c, e, row->changed_idx);
 	if (row->marked)
-		row_index_add(&c->by_mark, &e->row);
+		sorted_index_add(&c->by_mark, &e->row, &e->row);
 	else
 		place_add(c, &e->row);
 }
@@ -212,7 +215,7 @@ void catalogue_add(struct catalogue *c, const struct object_row *row)
 static struct object_row *find(const struct catalogue *c, struct object_id id)
 {
 	struct object_row probe = { .id = id };
-	struct object_row *row = row_index_after(&c->by_id, &probe, true);
+	struct object_row *row = sorted_index_after(&c->by_id, &probe, true);
 	return row != NULL && object_id_is_equal(row->id, id) ? row : NULL;
 }
 
@@ -223,7 +226,7 @@ void catalogue_mark(struct catalogue *c, struct object_id id, int64_t now_ms, ui
 	place_remove(c, row);
 	row->marked = true;
 	row->marked_ms = now_ms;
-	row_index_add(&c->by_mark, row);
+	sorted_index_add(&c->by_mark, row, row);
 	list_remove(c, (struct entry *)row);
 	list_append(c, (struct entry *)row, idx);
 }
@@ -232,8 +235,8 @@ void catalogue_drop(struct catalogue *c, struct object_id id)
 {
 	struct object_row *row = find(c, id);
 	must(row != NULL && row->marked);
-	row_index_remove(&c->by_mark, row);
-	row_index_remove(&c->by_id, row);
+	sorted_index_remove(&c->by_mark, row, row);
+	sorted_index_remove(&c->by_id, row, row);
 	list_remove(c, (struct entry *)row);
 	free(row);
 }
@@ -260,13 +263,13 @@ const struct object_row *catalogue_next(const struct catalogue *c, const struct 
 	struct object_row probe = { 0 };
 	if (after != NULL)
 		probe.id = *after;
-	return row_index_after(&c->by_id, &probe, after == NULL);
+	return sorted_index_after(&c->by_id, &probe, after == NULL);
 }
 
 const struct object_row *catalogue_next_marked(const struct catalogue *c, const struct object_row *after)
 {
 	struct object_row first = { .marked_ms = INT64_MIN };
-	return row_index_after(&c->by_mark, after != NULL ? after : &first, after == NULL);
+	return sorted_index_after(&c->by_mark, after != NULL ? after : &first, after == NULL);
 }
 
 const struct object_row *catalogue_changed_after(const struct catalogue *c, uint64_t idx)
@@ -291,12 +294,12 @@ static const struct object_row *run_holding(const struct catalogue *c, const str
 {
 	struct object_row probe = { .origin = log->origin, .level = log->level, .run = limit };
 	const struct object_row *row;
-	while ((row = row_index_before(&c->by_place, &probe, false)) != NULL && row->origin == log->origin &&
+	while ((row = sorted_index_before(&c->by_place, &probe, false)) != NULL && row->origin == log->origin &&
 	       row->level == log->level && row->run >= least) {
 		uint64_t run = row->run;
 		struct object_row last = { .origin = log->origin, .level = log->level, .run = run,
 					   .first_log = log->first_log, .first_offset = UINT64_MAX };
-		row = row_index_before(&c->by_place, &last, true);
+		row = sorted_index_before(&c->by_place, &last, true);
 		if (row != NULL && row->origin == log->origin && row->level == log->level && row->run == run &&
 		    row->last_log >= log->first_log)
 			return row;
@@ -316,7 +319,7 @@ static const struct object_row *single_behind(const struct catalogue *c, const s
 		probe.first_offset = at->level == DATA_LEVEL_SINGLE ? at->first_offset : 0;
 		probe.id = at->level == DATA_LEVEL_SINGLE ? at->id : (struct object_id){ 0 };
 	}
-	const struct object_row *row = row_index_after(&c->by_place, &probe, !at->begun || at->level != DATA_LEVEL_SINGLE);
+	const struct object_row *row = sorted_index_after(&c->by_place, &probe, !at->begun || at->level != DATA_LEVEL_SINGLE);
 	return row != NULL && row->origin == log->origin && row->level == DATA_LEVEL_SINGLE &&
 	       row->first_log == log->first_log ? row : NULL;
 }
@@ -345,7 +348,7 @@ uint64_t catalogue_next_run(const struct catalogue *c, uint32_t origin, uint32_t
 {
 	must(level < DATA_LEVELS);
 	struct object_row probe = { .origin = origin, .level = level, .run = run + 1 };
-	const struct object_row *row = run == UINT64_MAX ? NULL : row_index_after(&c->by_place, &probe, true);
+	const struct object_row *row = run == UINT64_MAX ? NULL : sorted_index_after(&c->by_place, &probe, true);
 	return row != NULL && row->origin == origin && row->level == level ? row->run : 0;
 }
 
@@ -367,6 +370,6 @@ const struct object_row *catalogue_of_run(const struct catalogue *c, uint32_t or
 	must(level < DATA_LEVELS);
 	if (after == NULL)
 		return run_first(c, origin, level, run);
-	const struct object_row *row = row_index_after(&c->by_place, after, false);
+	const struct object_row *row = sorted_index_after(&c->by_place, after, false);
 	return row != NULL && row->origin == origin && row->level == level && row->run == run ? row : NULL;
 }

@@ -238,3 +238,20 @@ const char *data_state_fold(Frame__State *newer, Frame__State *older)
 	data_state_free(older);
 	return fits ? NULL : "an older state entry reaches farther than a newer one";
 }
+
+static int compare_newest_first(const void *a, const void *b)
+{
+	return -data_state_compare(*(Frame__State *const *)a, *(Frame__State *const *)b);
+}
+
+const char *data_state_fold_all(Frame__State **entries, size_t n)
+{
+	const char *first = NULL;
+	must(n > 0);
+	qsort(entries, n, sizeof(*entries), compare_newest_first);
+	for (size_t i = 1; i < n; i++) {
+		const char *fault = data_state_fold(entries[0], entries[i]);
+		first = first != NULL ? first : fault;
+	}
+	return first;
+}

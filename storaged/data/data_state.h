@@ -30,4 +30,8 @@ int data_state_compare(const Frame__State *a, const Frame__State *b);
  */
 const char *data_state_fold(Frame__State *newer, Frame__State *older) __attribute__((warn_unused_result));
 
+/* All entries of one log, at least one, in any order: what they come to is entries[0] then, also after a fault. Takes the
+ * others. */
+const char *data_state_fold_all(Frame__State **entries, size_t n) __attribute__((warn_unused_result));
+
 #endif

@@ -6,4 +6,4 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/data/data_page.c \
 	storaged/data/data_state.c storaged/data/data_state.h \
 	storaged/data/data_top.c \
-	storaged/data/row_index.c storaged/data/row_index.h
+	storaged/data/sorted_index.c storaged/data/sorted_index.h

@@ -15,6 +15,7 @@
 
 #include "common/metrics.h"
 #include "common/record_batch.h"
+#include "storaged/engine/backoff.h"
 
 #define FETCH_MIN (256u << 10)
 #define FETCH_MAX (8u << 20)            /* of one GET, beyond one block */
@@ -22,8 +23,6 @@
 #define FETCHES_BYTES_MAX (64u << 20)   /* of all fetches, beyond one */
 #define FAULTS_MAX 5u
 #define WALKS_MAX 3u                    /* a commit may move what is looked for behind a walk's back */
-#define BACKOFF_MIN_MS 20u
-#define BACKOFF_MAX_MS 2000u
 
 struct fetch {
 	struct fetch *next;
@@ -137,11 +136,8 @@ static void on_get_again(void *arg)
 static void fetch_wait(struct fetch *f)
 {
 	struct env *env = f->engine->env;
-	uint32_t bound = f->backoff_ms == 0 ? BACKOFF_MIN_MS : f->backoff_ms, random;
-	env_random(env, &random, sizeof(random));
-	f->backoff_ms = bound * 2 < BACKOFF_MAX_MS ? bound * 2 : BACKOFF_MAX_MS;
 	f->timer = (struct env_timer){ .on_fire = on_get_again, .arg = f };
-	env_timer_start(env, &f->timer, env_now_ms(env) + bound / 2 + random % (bound / 2 + 1));
+	env_timer_start(env, &f->timer, backoff_next(env, &backoff_read, &f->backoff_ms));
 }
 
 static void batch_add(struct fetch *f, const struct frame *frame)

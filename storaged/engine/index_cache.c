@@ -12,10 +12,9 @@
 
 #include "common/metrics.h"
 #include "common/must.h"
+#include "storaged/engine/backoff.h"
 
 #define TAIL_GUESS (256u << 10)         /* footer and top in one GET, mostly */
-#define BACKOFF_MIN_MS 20u
-#define BACKOFF_MAX_MS 2000u
 #define FAULTS_MAX 5u
 #define ENTRY_OVERHEAD 256u             /* bytes counted beside what an entry holds */
 #define KEPT_MIN 16u                    /* tops and pages, whatever their size */
@@ -202,11 +201,8 @@ static void on_get_again(void *arg)
 static void entry_again(struct entry *x)
 {
 	struct env *env = x->cache->env;
-	uint32_t bound = x->backoff_ms == 0 ? BACKOFF_MIN_MS : x->backoff_ms, random;
-	env_random(env, &random, sizeof(random));
-	x->backoff_ms = bound * 2 < BACKOFF_MAX_MS ? bound * 2 : BACKOFF_MAX_MS;
 	x->timer = (struct env_timer){ .on_fire = on_get_again, .arg = x };
-	env_timer_start(env, &x->timer, env_now_ms(env) + bound / 2 + random % (bound / 2 + 1));
+	env_timer_start(env, &x->timer, backoff_next(env, &backoff_read, &x->backoff_ms));
 }
 
 static void entry_damaged(struct entry *x, const char *what, const char *fault)

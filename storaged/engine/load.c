@@ -12,13 +12,12 @@
 
 #include "common/metrics.h"
 #include "storaged/data/data_state.h"
+#include "storaged/engine/backoff.h"
 #include "storaged/engine/log_state.h"
 
 #define GET_MAX (8u << 20)
 #define FOLDS_A_TURN 4096u
 #define FAULTS_MAX 5u
-#define BACKOFF_MIN_MS 20u
-#define BACKOFF_MAX_MS 2000u
 
 /* The entries of one log, as they came. */
 struct loaded {
@@ -64,36 +63,31 @@ static void on_again(void *arg)
 static void load_wait(struct load *l)
 {
 	struct env *env = l->engine->env;
-	uint32_t bound = l->backoff_ms == 0 ? BACKOFF_MIN_MS : l->backoff_ms, random;
-	env_random(env, &random, sizeof(random));
-	l->backoff_ms = bound * 2 < BACKOFF_MAX_MS ? bound * 2 : BACKOFF_MAX_MS;
 	l->timer = (struct env_timer){ .on_fire = on_again, .arg = l };
-	env_timer_start(env, &l->timer, env_now_ms(env) + bound / 2 + random % (bound / 2 + 1));
+	env_timer_start(env, &l->timer, backoff_next(env, &backoff_read, &l->backoff_ms));
 }
 
 /* ---------------------------------------------------------------------- fold */
 
-static int compare_newest_first(const void *a, const void *b)
+/* The newest complete entry; before folding makes more of them complete. */
+static void note_complete(struct log *log, const struct loaded *x)
 {
-	return -data_state_compare(*(Frame__State *const *)a, *(Frame__State *const *)b);
+	const Frame__State *newest = NULL;
+	for (uint32_t i = 0; i < x->n; i++)
+		if (x->entries[i]->complete && (newest == NULL || data_state_compare(x->entries[i], newest) > 0))
+			newest = x->entries[i];
+	if (newest == NULL)
+		return;
+	log->complete_epoch = newest->epoch;
+	log->complete_next = newest->next;
 }
 
 /* The newest entry with all that older ones add; NULL and what is wrong. Takes the entries. */
 static Frame__State *entries_fold(struct loaded *x, const char **ret_fault)
 {
-	qsort(x->entries, x->n, sizeof(*x->entries), compare_newest_first);
+	note_complete(x->log, x);
+	*ret_fault = data_state_fold_all(x->entries, x->n);
 	Frame__State *newest = x->entries[0];
-	for (uint32_t i = x->n; i-- > 0;) { /* before folding makes more of them complete */
-		if (!x->entries[i]->complete)
-			continue;
-		x->log->complete_epoch = x->entries[i]->epoch;
-		x->log->complete_next = x->entries[i]->next;
-	}
-	*ret_fault = NULL;
-	for (uint32_t i = 1; i < x->n; i++) {
-		const char *fault = data_state_fold(newest, x->entries[i]);
-		*ret_fault = *ret_fault != NULL ? *ret_fault : fault;
-	}
 	if (*ret_fault == NULL && !newest->complete)
 		*ret_fault = "none of its state entries is complete";
 	free(x->entries);

@@ -2,6 +2,7 @@
 storaged_libstoraged_a_SOURCES += \
 	storaged/engine/append.c storaged/engine/append.h \
 	storaged/engine/arena.c storaged/engine/arena.h \
+	storaged/engine/backoff.c storaged/engine/backoff.h \
 	storaged/engine/batch.c \
 	storaged/engine/decide.c \
 	storaged/engine/engine.c storaged/engine/engine.h \

@@ -397,19 +397,11 @@ static enum input_answer merge_copy(struct merger *m, const struct log *log)
 
 /* --------------------------------------------------------------------- settle */
 
-static int compare_newest_first(const void *a, const void *b)
-{
-	return -data_state_compare(*(Frame__State *const *)a, *(Frame__State *const *)b);
-}
-
 /* false: the entries contradict each other. */
 static bool entry_put(struct merger *m)
 {
-	qsort(m->entries, m->n_entries, sizeof(*m->entries), compare_newest_first);
-	Frame__State *newest = m->entries[0];
-	bool good = true;
-	for (size_t i = 1; i < m->n_entries; i++)
-		good = data_state_fold(newest, m->entries[i]) == NULL && good;
+	bool good = data_state_fold_all(m->entries, m->n_entries) == NULL;
+	const Frame__State *newest = m->entries[0];
 	m->n_entries = 1;
 	if (!good)
 		return false;

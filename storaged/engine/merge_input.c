@@ -9,12 +9,11 @@
 #include <stdlib.h>
 
 #include "common/metrics.h"
+#include "storaged/engine/backoff.h"
 
 #define PAGES_AHEAD (1u << 20)
 #define BLOCKS_AHEAD (4u << 20)
 #define FAULTS_MAX 5u
-#define BACKOFF_MIN_MS 50u
-#define BACKOFF_MAX_MS 5000u
 
 static void input_get(struct merge_input *in);
 
@@ -35,11 +34,8 @@ static void on_get_again(void *arg)
 static void input_wait(struct merge_input *in)
 {
 	struct env *env = in->engine->env;
-	uint32_t bound = in->backoff_ms == 0 ? BACKOFF_MIN_MS : in->backoff_ms, random;
-	env_random(env, &random, sizeof(random));
-	in->backoff_ms = bound * 2 < BACKOFF_MAX_MS ? bound * 2 : BACKOFF_MAX_MS;
 	in->timer = (struct env_timer){ .on_fire = on_get_again, .arg = in };
-	env_timer_start(env, &in->timer, env_now_ms(env) + bound / 2 + random % (bound / 2 + 1));
+	env_timer_start(env, &in->timer, backoff_next(env, &backoff_write, &in->backoff_ms));
 }
 
 static void on_got(void *arg, struct obj_result result, struct slice data, uint64_t size)

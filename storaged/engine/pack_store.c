@@ -13,9 +13,8 @@
 
 #include "common/metrics.h"
 #include "common/must.h"
+#include "storaged/engine/backoff.h"
 
-#define BACKOFF_MIN_MS 50u
-#define BACKOFF_MAX_MS 5000u
 #define PIECES 64
 
 struct part {
@@ -54,11 +53,8 @@ static void on_again(void *arg)
 
 static void store_wait(struct pack_store *s)
 {
-	uint32_t bound = s->backoff_ms == 0 ? BACKOFF_MIN_MS : s->backoff_ms, random;
-	env_random(s->env, &random, sizeof(random));
-	s->backoff_ms = bound * 2 < BACKOFF_MAX_MS ? bound * 2 : BACKOFF_MAX_MS;
 	s->timer = (struct env_timer){ .on_fire = on_again, .arg = s };
-	env_timer_start(s->env, &s->timer, env_now_ms(s->env) + bound / 2 + random % (bound / 2 + 1));
+	env_timer_start(s->env, &s->timer, backoff_next(s->env, &backoff_write, &s->backoff_ms));
 }
 
 static void on_aborted(void *arg, struct obj_result result)

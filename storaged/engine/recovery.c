@@ -18,10 +18,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "storaged/engine/backoff.h"
 #include "storaged/engine/load.h"
 
-#define BACKOFF_MIN_MS 20u
-#define BACKOFF_MAX_MS 2000u
 
 static void recovery_look(struct recovery *r, uint64_t from);
 static void recovery_seal(struct recovery *r, uint64_t from);
@@ -55,11 +54,8 @@ void recovery_set_fault(struct recovery *r, struct obj_result result)
 void slot_wait(struct recovery_slot *s, void (*on_fire)(void *arg))
 {
 	struct env *env = s->recovery->engine->env;
-	uint32_t bound = s->backoff_ms == 0 ? BACKOFF_MIN_MS : s->backoff_ms, random;
-	env_random(env, &random, sizeof(random));
-	s->backoff_ms = bound * 2 < BACKOFF_MAX_MS ? bound * 2 : BACKOFF_MAX_MS;
 	s->timer = (struct env_timer){ .on_fire = on_fire, .arg = s };
-	env_timer_start(env, &s->timer, env_now_ms(env) + bound / 2 + random % (bound / 2 + 1));
+	env_timer_start(env, &s->timer, backoff_next(env, &backoff_read, &s->backoff_ms));
 }
 
 /* ------------------------------------------------------------------- slots */

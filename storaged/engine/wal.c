@@ -17,13 +17,12 @@
 #include "common/control.h"
 #include "common/crc32c.h"
 #include "common/metrics.h"
+#include "storaged/engine/backoff.h"
 #include "storaged/planted.h"
 
 #define HOUR_MS 3600000u
 #define DAY_MS (24 * HOUR_MS)
 #define HEARTBEAT_MS 30000u
-#define BACKOFF_MIN_MS 50u
-#define BACKOFF_MAX_MS 5000u
 #define THROTTLED_LONG_MS 800u          /* a back-off that says that 409 or 503 does not pass */
 #define UNANSWERED_LONG_MS 5000u
 #define HEDGE_MIN_MS 100u
@@ -258,13 +257,10 @@ static void on_backoff_end(void *arg)
 static void object_wait(struct wal_object *o, bool look_next)
 {
 	struct wal *w = o->wal;
-	uint32_t bound = o->backoff_ms == 0 ? BACKOFF_MIN_MS : o->backoff_ms, r;
-	env_random(w->env, &r, sizeof(r));
-	o->backoff_ms = bound * 2 < BACKOFF_MAX_MS ? bound * 2 : BACKOFF_MAX_MS;
 	o->state = WAITING;
 	o->look_next = look_next;
 	o->timer.on_fire = on_backoff_end;
-	env_timer_start(w->env, &o->timer, env_now_ms(w->env) + bound / 2 + r % (bound / 2 + 1));
+	env_timer_start(w->env, &o->timer, backoff_next(w->env, &backoff_write, &o->backoff_ms));
 }
 
 /* The key is taken. Kind before put id: a seal ends us whoever put it. */

@@ -187,7 +187,7 @@ static int load_kind(struct state *s, const struct sql_entity **sorted, size_t n
 
 int state_load(struct state *s, uint64_t idx, const struct sql_entity *entities, size_t n)
 {
-	must(s->idx == 0 && s->n_nodes == 0 && s->by_name.n == 0);
+	must(s->idx == 0 && s->n_nodes == 0 && s->by_name.topics.n == 0);
 	const struct sql_entity **sorted = must_calloc(n + 1, sizeof(*sorted));
 	for (size_t i = 0; i < n; i++)
 		sorted[i] = &entities[i];

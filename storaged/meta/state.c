@@ -455,7 +455,7 @@ uint32_t state_format(const struct state *s)
 
 size_t state_n_topics(const struct state *s)
 {
-	return s->by_name.n - s->n_soft_deleted;
+	return s->by_name.topics.n - s->n_soft_deleted;
 }
 
 uint64_t state_next_producer_id(const struct state *s)

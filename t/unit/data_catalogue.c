@@ -14,7 +14,8 @@
 #include <time.h>
 
 #include "common/must.h"
-#include "storaged/data/row_index.h"
+#include "storaged/data/catalogue.h"
+#include "storaged/data/sorted_index.h"
 
 static struct object_row row_of(uint64_t number, uint32_t level, uint64_t run, uint64_t first, uint64_t last)
 {
@@ -376,31 +377,32 @@ static void test_against_list(void **arg)
 
 /* ---------------------------------------------------------------- the index alone */
 
-static int by_bytes(const struct object_row *a, const struct object_row *b)
+static int by_bytes(const struct sorted_index *x, const void *probe, const void *item)
 {
+	const struct object_row *a = probe, *b = item;
 	return (a->bytes > b->bytes) - (a->bytes < b->bytes);
 }
 
 #define VALUES 3000u
 
 /* Neighbours of every value, there or not, against a table of flags: over the seams between blocks, too. */
-static void compare_index(const struct row_index *x, const struct object_row *row, const bool *there)
+static void compare_index(const struct sorted_index *x, const struct object_row *row, const bool *there)
 {
 	uint64_t left = UINT64_MAX;             /* the nearest one there below v */
 	for (uint64_t v = 0; v < VALUES; v++) {
 		struct object_row probe = { .bytes = v };
-		const struct object_row *below = row_index_before(x, &probe, false), *at = row_index_before(x, &probe, true);
+		const struct object_row *below = sorted_index_before(x, &probe, false), *at = sorted_index_before(x, &probe, true);
 		assert_ptr_equal(below, left == UINT64_MAX ? NULL : &row[left]);
 		assert_ptr_equal(at, there[v] ? &row[v] : below);
 		if (there[v]) {
-			assert_ptr_equal(row_index_after(x, &probe, true), &row[v]);
+			assert_ptr_equal(sorted_index_after(x, &probe, true), &row[v]);
 			left = v;
 		}
 	}
 	uint64_t right = UINT64_MAX;
 	for (uint64_t v = VALUES; v-- > 0;) {
 		struct object_row probe = { .bytes = v };
-		assert_ptr_equal(row_index_after(x, &probe, false), right == UINT64_MAX ? NULL : &row[right]);
+		assert_ptr_equal(sorted_index_after(x, &probe, false), right == UINT64_MAX ? NULL : &row[right]);
 		right = there[v] ? v : right;
 	}
 }
@@ -409,9 +411,9 @@ static void test_index(void **arg)
 {
 	static struct object_row row[VALUES];
 	static bool there[VALUES];
-	struct row_index x;
+	struct sorted_index x;
 	uint64_t seed = 7;
-	row_index_init(&x, by_bytes);
+	sorted_index_init(&x, by_bytes);
 	for (uint32_t v = 0; v < VALUES; v++)
 		row[v].bytes = v;
 	compare_index(&x, row, there);
@@ -419,9 +421,9 @@ static void test_index(void **arg)
 		uint32_t v = random_below(&seed, VALUES);
 		bool fill = turn / 4000 % 2 == 0;
 		if (!there[v] && (fill || turn % 4 == 0))
-			row_index_add(&x, &row[v]);
+			sorted_index_add(&x, &row[v], &row[v]);
 		else if (there[v] && (!fill || turn % 4 == 0))
-			row_index_remove(&x, &row[v]);
+			sorted_index_remove(&x, &row[v], &row[v]);
 		else
 			continue;
 		there[v] = !there[v];
@@ -430,15 +432,15 @@ static void test_index(void **arg)
 	}
 	for (uint32_t v = 0; v < VALUES; v++)   /* in order, empty and full */
 		if (there[v])
-			row_index_remove(&x, &row[v]);
+			sorted_index_remove(&x, &row[v], &row[v]);
 	assert_true(x.n == 0 && x.n_blocks == 0);
 	for (uint32_t v = 0; v < VALUES; v++) {
-		row_index_add(&x, &row[v]);
+		sorted_index_add(&x, &row[v], &row[v]);
 		there[v] = true;
 	}
 	compare_index(&x, row, there);
 	assert_true(x.n_blocks <= VALUES / 256 + 1);
-	row_index_done(&x);
+	sorted_index_done(&x);
 }
 
 /* ---------------------------------------------------------------- many */
