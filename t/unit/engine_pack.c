@@ -11,6 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "storaged/data/data_format.h"
 #include "t/unit/engine.h"
 
 #define OTHERS 3u                       /* logs beside the first */
@@ -132,6 +133,72 @@ static void assert_all(const uint64_t *next)
 			assert_rest(log, from, next[log]);
 }
 
+/* Index entries of a log in all objects that count, and the bytes of the batches in their blocks. */
+struct entries {
+	struct data_index_entry e[256];
+	uint64_t batch_bytes[256];
+	size_t n;
+};
+
+static void entry_note(struct entries *all, const struct world_object *o, const struct data_index_entry *e)
+{
+	struct frame_iter it = { .body = slice_of(o->data + e->position, e->length) };
+	struct frame f;
+	size_t i = all->n++;
+	assert_true(i < 256);
+	for (; i > 0 && all->e[i - 1].base > e->base; i--) {
+		all->e[i] = all->e[i - 1];
+		all->batch_bytes[i] = all->batch_bytes[i - 1];
+	}
+	all->e[i] = *e;
+	all->batch_bytes[i] = 0;
+	while (frame_next(&it, &f) == 1)
+		all->batch_bytes[i] += f.payload.n;
+}
+
+static void entries_of_object(struct entries *all, const struct object_row *row, uint64_t log_id)
+{
+	char key[DATA_KEY_MAX];
+	struct data_footer f;
+	struct data_top *top;
+	data_key(key, row->id);
+	const struct world_object *o = world_find(&world, key);
+	assert_non_null(o);
+	assert_null(data_footer_decode(slice_of(o->data + o->n - DATA_FOOTER, DATA_FOOTER), o->n, row->id, &f));
+	assert_null(data_top_decode(slice_of(o->data + f.top_position, f.top_length), &f, &top));
+	for (size_t i = 0; i < top->n_index; i++) {
+		struct slice page = slice_of(o->data + top->index[i].position, top->index[i].length);
+		struct data_index_entry e;
+		assert_null(data_index_page_check(page, &top->index[i]));
+		for (size_t k = 0; k < data_index_page_count(page); k++) {
+			data_index_page_get(page, k, &e);
+			if (e.log_id == log_id)
+				entry_note(all, o, &e);
+		}
+	}
+	data_top_free(top);
+}
+
+/* Each block says how many bytes of batches its log had before it: retention by size rests on that. */
+static void assert_bytes_before(uint64_t log_id, uint64_t next)
+{
+	static struct entries all;
+	uint64_t bytes = 0, offset = 0;
+	all.n = 0;
+	const struct object_row *row = NULL;
+	while ((row = catalogue_next(metadata.catalogue, row != NULL ? &row->id : NULL)) != NULL)
+		if (!row->marked)
+			entries_of_object(&all, row, log_id);
+	assert_true(all.n > 1);
+	for (size_t i = 0; i < all.n; i++) {
+		assert_int_equal(all.e[i].base, offset);
+		assert_int_equal(all.e[i].bytes_before, bytes);
+		bytes += all.batch_bytes[i];
+		offset = all.e[i].end;
+	}
+	assert_int_equal(offset, next);
+}
+
 static void test_three_levels(void **state)
 {
 	uint64_t next[4] = { 0 };
@@ -146,6 +213,8 @@ static void test_three_levels(void **state)
 	assert_int_equal(l0.n_runs, 0);
 	assert_int_equal(l1.n_runs, 2);
 	assert_int_equal(l2.n_runs, 1);
+	for (int i = 0; i < (int)OTHERS; i++)
+		assert_bytes_before(100 + (uint64_t)i, next[i]);
 	assert_all(next);
 	process_kill(&process);
 	process_new(&process, &world);
@@ -157,6 +226,26 @@ static void test_three_levels(void **state)
 	for (int i = 0; i < (int)OTHERS; i++)
 		assert_int_equal(log_next(process.logs[i]), next[i]);
 	assert_all(next);
+}
+
+/* Trimmed before it was packed: it is in no block, and counts in the bytes before. */
+static void test_trimmed_before_it_is_packed(void **state)
+{
+	static struct entries all;
+	process_serve(&process, &world, 0);
+	append_now(&process, 0, "first", 0);
+	append_now(&process, 0, "second", 1);
+	append_now(&process, 0, "third", 2);
+	uint64_t bytes = log_bytes_from(process.logs[0], 0, 1 << 20) - log_bytes_from(process.logs[0], 2, 1 << 20);
+	engine_log_trim(process.engine, process.logs[0], 2);
+	process_pack(&process);
+	all.n = 0;
+	entries_of_object(&all, catalogue_next(metadata.catalogue, NULL), 100);
+	assert_int_equal(all.n, 1);
+	assert_int_equal(all.e[0].base, 2);
+	assert_int_equal(all.e[0].bytes_before, bytes);
+	again(1);
+	assert_records(&process, 0, 2, "third");
 }
 
 /* What a session left does not fit: recovery packs on its way. */
@@ -218,6 +307,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_wal_objects_go_when_they_are_packed), TEST(test_states_outlive_their_records), TEST(test_three_levels),
+		TEST(test_trimmed_before_it_is_packed),
 		TEST(test_recovery_packs_when_there_is_no_room), TEST(test_killed_while_packing),
 	};
 	return cmocka_run_group_tests_name("engine-pack", tests, NULL, NULL);
