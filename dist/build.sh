@@ -61,6 +61,15 @@ is_stale() {
 		[ -n "$(find configure.ac Makefile.am ./*/local.mk ./*/*/local.mk -newer "$1/Makefile" 2>/dev/null)" ]
 }
 
+# make_each DIR TARGET...: one after the other, for `all` runs a make of its own over the same objects.
+make_each() {
+	local dir=$1 target
+	shift
+	for target; do
+		make -C "$dir" -j"$(nproc)" "$target" || return
+	done
+}
+
 # build DIR TARGETS [CONFIGURE-OPTION...]: the log is DIR.log; its end is shown when something fails.
 build() {
 	local dir=$1 targets=$2 began=$SECONDS
@@ -69,7 +78,7 @@ build() {
 	{
 		if is_stale "$dir"; then
 			autoreconf -fi && (cd "$dir" && "$top/configure" "$@")
-		fi && make -C "$dir" -j"$(nproc)" $targets
+		fi && make_each "$dir" $targets
 	} >"$dir.log" 2>&1 || {
 		tail -30 "$dir.log" >&2
 		echo "the build in $dir failed; all of it is in $dir.log" >&2
