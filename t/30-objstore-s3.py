@@ -4,7 +4,7 @@
 all stores share, and each fault by the outcome and errno that it must end in."""
 import os, shutil, socket, subprocess, tempfile, time
 
-import fake_s3, tap
+import fake_s3, s3_client, tap
 from tap import Skip, same, test
 
 TOOL = os.path.join(tap.build, "t", "objstore-tool")
@@ -221,6 +221,16 @@ def _():
         same(store("get a"), "a ok 5000")
     assert 30 <= len(s3.requests("GET")) - n <= 30 + 3 + 10, len(s3.requests("GET")) - n
     store.end()
+
+
+@test("t/lib/s3_client.py lists page by page, below a prefix, with sizes")
+def _():
+    s3 = server()
+    s3.objects = {f"d/k {i:04d}": b"x" * i for i in range(25)} | {"e/k": b"x"}
+    s3.page = 10
+    found = s3_client.sizes(s3.endpoint, s3.bucket, "d/", fake_s3.ACCESS, fake_s3.SECRET)
+    same(found, {f"d/k {i:04d}": i for i in range(25)})
+    same(len(s3.requests("GET")), 3)
 
 
 @test("deletes: a thousand a request; an error inside is not taken for done")

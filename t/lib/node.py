@@ -19,6 +19,20 @@ def fake_store():
     return _fake[0]
 
 
+def sizes_of_files(where, top):
+    """{path below `where`: bytes} of the files whose path begins with `top`; they may go under its hands."""
+    found = {}
+    for directory, _, names in os.walk(where):
+        for name in names:
+            path = os.path.join(directory, name)
+            key = os.path.relpath(path, where)
+            try:
+                if key.startswith(top):
+                    found[key] = os.path.getsize(path)
+            except FileNotFoundError:
+                pass
+    return found
+
 
 class Answer:
     def __init__(self, status, headers, body):
@@ -87,6 +101,16 @@ class Node:
         url = fake_store().url() if STORE == "s3" else STORE
         place, _, query = url.partition("?")
         return f"{place}/{os.path.basename(self.dir)}{'?' + query if query else ''}"
+
+    def stored(self, top):
+        """{key: bytes} of the stored objects whose key below the node's prefix begins with `top`."""
+        url = re.fullmatch(r"-2@s3://([^/]+)/(.+)\?endpoint=([^&]+)", self.storage())
+        if url is None:
+            return sizes_of_files(os.path.join(self.dir, "data", "objects"), top)
+        import s3_client
+        bucket, prefix, endpoint = url.groups()
+        found = s3_client.sizes(endpoint, bucket, f"{prefix}/{top}")
+        return {k[len(prefix) + 1:]: n for k, n in found.items()}
 
     def argv(self):
         listen = f"127.0.0.1:{self.port or 0}"
