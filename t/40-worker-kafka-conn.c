@@ -410,6 +410,28 @@ static void test_waiting_frames(void **state)
 	world_close();
 }
 
+/* What storaged did not get of a frame is its connection's, also while the rest of it is being stored. */
+static void test_refused_frames(void **state)
+{
+	struct client c;
+	struct part parts[2] = { { .topic = "t", .partition = -1, .batch = large_batch(40000) },
+				 { .topic = "t", .batch = batch_of(1, "x") } };
+	world_open(few);
+	client_open(&c, k.port);
+	for (int32_t i = 0; i < 4; i++)
+		ask_produce(&c, V, i, 1, parts, 2);
+	nth(IPC_SUBMIT, 1);
+	place_run_ms(&k.place, 30);
+	assert_int_equal(n_calls(IPC_SUBMIT), 2);
+	assert_in_range(metrics->value[METRIC_KAFKA_BUFFERED_BYTES], 80000, 110000);
+	for (int32_t i = 0; i < 4; i++) {
+		give_stored(nth(IPC_SUBMIT, (size_t)i), 1);
+		assert_int_equal(produced(answer(&c, PRODUCE, V, i), 0)->error_code, KAFKA_UNKNOWN_TOPIC_OR_PARTITION);
+	}
+	client_close(&c);
+	world_close();
+}
+
 /* ------------------------------------------------------------------ bounds of all connections */
 
 static void two_connections(struct conf *c)
@@ -527,7 +549,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_no_frames), cmocka_unit_test(test_no_frame_behind), cmocka_unit_test(test_pieces),
-		cmocka_unit_test(test_api_versions), cmocka_unit_test(test_other_versions), cmocka_unit_test(test_inflight), cmocka_unit_test(test_waiting_frames),
+		cmocka_unit_test(test_api_versions), cmocka_unit_test(test_other_versions), cmocka_unit_test(test_inflight),
+		cmocka_unit_test(test_waiting_frames), cmocka_unit_test(test_refused_frames),
 		cmocka_unit_test(test_never_reads), cmocka_unit_test(test_stalled), cmocka_unit_test(test_timeouts),
 		cmocka_unit_test(test_max_connections), cmocka_unit_test(test_large_frames), cmocka_unit_test(test_storaged_full),
 	};

@@ -149,6 +149,7 @@ static void look_up_again(struct request *r)
 		if (d->parts[i].again)
 			topic_cache_drop(r->server->cache, d->parts[i].want->name);
 	r->holds = true;
+	r->lodged = 0;
 	d->tries++;
 	topic_cache_resolve(r, d->want, d->n_want, produce_submit);
 }
@@ -219,6 +220,7 @@ static bool submit_fill(struct request *r, size_t n, Ipc__SubmitRequest *m, stru
 	Ipc__SubmitRequest__Part *part = REQUEST_NEW(r, Ipc__SubmitRequest__Part, n);
 	Ipc__SubmitRequest__Part **list = REQUEST_NEW(r, Ipc__SubmitRequest__Part *, n);
 	struct slice *runs = *ret_runs = REQUEST_NEW(r, struct slice, n);
+	size_t bytes = 0;
 	d->submitted = REQUEST_NEW(r, size_t, n);
 	if (part == NULL || list == NULL || runs == NULL || d->submitted == NULL)
 		return false;
@@ -235,9 +237,11 @@ static bool submit_fill(struct request *r, size_t n, Ipc__SubmitRequest *m, stru
 		to->settings_version = p->want->info->settings_version;
 		to->log_append_time = p->want->info->log_append_time;
 		runs[m->n_part] = p->batch;
+		bytes += p->batch.n;
 		d->submitted[m->n_part++] = i;
 	}
 	d->n_submitted = m->n_part;
+	r->lodged = bytes;
 	return true;
 }
 
@@ -262,7 +266,6 @@ static void produce_submit(struct request *r)
 		request_close(r, "too many partitions");
 	} else {
 		const struct kmsg_produce_request *q = r->message;
-		r->lodged = true;
 		request_call(r, IPC_SUBMIT, &m.base, (struct topics_payload){ runs, n },
 			     request_deadline(r, q->timeout_ms), on_submitted);
 		conn_wake(r->conn);     /* those that it held back */

@@ -278,7 +278,8 @@ size_t request_iov(const struct request *r, struct slice *ret, size_t max)
 
 size_t request_held(const struct request *r)
 {
-	return (r->lodged ? 0 : buf_len(&r->frame)) + buf_len(&r->out) + r->n_copy + r->region.used;
+	size_t frame = buf_len(&r->frame);
+	return (frame > r->lodged ? frame - r->lodged : 0) + buf_len(&r->out) + r->n_copy + r->region.used;
 }
 
 static size_t runs_unsent(const struct request *r)

@@ -36,6 +36,7 @@ struct request {
 	const struct handler *handler;
 	struct buf frame;               /* without the length */
 	uint32_t frame_size;
+	size_t lodged;                  /* of the frame's bytes: storaged's credit counts them */
 	struct kafka_request head;
 	struct region region;
 	void *message;                  /* the decoded request */
@@ -48,7 +49,6 @@ struct request {
 
 	bool started;
 	bool holds;                     /* later requests of the connection do not start */
-	bool lodged;                    /* storaged's credit counts what is in the frame */
 	bool done;                      /* the answer stands */
 	bool silent;                    /* acks=0: nothing is sent */
 	bool close;                     /* the connection ends here */
@@ -100,7 +100,7 @@ void request_drop_frame(struct request *r);
 /* What is left to send, at most `max` runs. */
 size_t request_iov(const struct request *r, struct slice *ret, size_t max);
 
-/* Bytes of memory that it holds; its frame is storaged's credit's from the moment it was passed on. */
+/* Bytes of memory that it holds, but for what is lodged. */
 size_t request_held(const struct request *r);
 
 /* storaged wants the memory behind an answer back: what is not sent is copied, or the connection closed. */
