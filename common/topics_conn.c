@@ -279,6 +279,29 @@ static int take_pieces(struct topics *t, const ProtobufCMessage *m, struct topic
 	return topics_ref_new(t, &l, ret_ref);
 }
 
+static bool says_nothing_was_written(enum pico_error_kind kind)
+{
+	return kind == PICO_UNAVAILABLE || kind == PICO_THROTTLED || kind == PICO_CANCELLED;
+}
+
+/* Of the answer to something that was sent twice: "nothing was written" is said of this copy only, and what we find done,
+ * we did. */
+static void doubt(struct pico_error *e, ProtobufCMessage *m)
+{
+	if (says_nothing_was_written(e->kind))
+		e->kind = PICO_DURABILITY;
+	if (m == NULL)
+		return;
+	if (m->descriptor == &ipc__delete_answer__descriptor)
+		((Ipc__DeleteAnswer *)m)->existed = true;
+	if (m->descriptor != &ipc__submit_answer__descriptor)
+		return;
+	const Ipc__SubmitAnswer *a = (const Ipc__SubmitAnswer *)m;
+	for (size_t i = 0; i < a->n_part; i++)
+		if (a->part[i]->error != NULL && says_nothing_was_written((enum pico_error_kind)a->part[i]->error->kind))
+			a->part[i]->error->kind = PICO_DURABILITY;
+}
+
 static int on_op_answer(struct topics *t, struct op *op, struct ipc_frame *f, ProtobufCMessage *m)
 {
 	struct pico_error e = { .kind = PICO_OK };
@@ -291,12 +314,8 @@ static int on_op_answer(struct topics *t, struct op *op, struct ipc_frame *f, Pr
 	} else if (take_pieces(t, m, &ref) < 0) {
 		return -EPROTO;
 	}
-	/* Sent twice: "nothing was written" is said of this copy only. */
-	if (op->in_doubt && (e.kind == PICO_UNAVAILABLE || e.kind == PICO_THROTTLED || e.kind == PICO_CANCELLED))
-		e.kind = PICO_DURABILITY;
-	/* And what we find done, we did. */
-	if (m != NULL && f->row->type == IPC_DELETE && op->in_doubt)
-		((Ipc__DeleteAnswer *)m)->existed = true;
+	if (op->in_doubt)
+		doubt(&e, m);
 	op_finish(op, &e, m, ref);
 	topics_ref_drop(ref);
 	return 0;

@@ -387,6 +387,37 @@ static void test_restart(void **state)
 	world_close();
 }
 
+/* What refuses the second copy of a batch knows nothing of the first, which may be stored. */
+static void test_second_copy_refused(void **state)
+{
+	static const struct {
+		enum pico_error_kind kind;
+		int16_t error;
+	} rows[] = { { PICO_UNAVAILABLE, KAFKA_REQUEST_TIMED_OUT }, { PICO_THROTTLED, KAFKA_REQUEST_TIMED_OUT },
+		     { PICO_CANCELLED, KAFKA_REQUEST_TIMED_OUT }, { PICO_FENCED, KAFKA_INVALID_PRODUCER_EPOCH } };
+	struct client c;
+	struct part parts[2] = { { .topic = "t" }, { .topic = "t", .partition = 1 } };
+	world_open(NULL);
+	client_open(&c, k.port);
+	parts[0].batch = parts[1].batch = idempotent(0);
+	for (int32_t i = 0; i < 4; i++)
+		ask_produce(&c, V, i, -1, parts, 2);
+	nth(IPC_SUBMIT, 3);
+	restart(2);
+	for (size_t i = 0; i < 4; i++) {
+		give_part_error(nth(IPC_SUBMIT, i), 1, rows[i].kind);
+		const void *a = answer(&c, PRODUCE, V, (int32_t)i);
+		assert_int_equal(produced(a, 0)->base_offset, 100);
+		assert_int_equal(produced(a, 1)->error_code, rows[i].error);
+		assert_int_equal(pause_of(a), 0);
+	}
+	ask_produce(&c, V, 9, -1, parts, 2);
+	give_part_error(nth(IPC_SUBMIT, 4), 1, PICO_UNAVAILABLE); /* of its only copy */
+	assert_int_equal(produced(answer(&c, PRODUCE, V, 9), 1)->error_code, KAFKA_KAFKA_STORAGE_ERROR);
+	client_close(&c);
+	world_close();
+}
+
 /* What comes while storaged is away waits for it; over its deadline it was never sent, so nothing happened. */
 static void test_away(void **state)
 {
@@ -424,7 +455,7 @@ int main(void)
 		cmocka_unit_test(test_codes), cmocka_unit_test(test_duplicates), cmocka_unit_test(test_throttled),
 		cmocka_unit_test(test_throttled_elsewhere), cmocka_unit_test(test_stale_topic),
 		cmocka_unit_test(test_stale_for_ever), cmocka_unit_test(test_stale_in_order),
-		cmocka_unit_test(test_log_append_time), cmocka_unit_test(test_restart),
+		cmocka_unit_test(test_log_append_time), cmocka_unit_test(test_restart), cmocka_unit_test(test_second_copy_refused),
 		cmocka_unit_test(test_away),
 	};
 	return cmocka_run_group_tests_name("worker-kafka-answers", tests, NULL, NULL);
