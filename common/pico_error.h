@@ -29,7 +29,8 @@
 	X(16, THROTTLED, "throttled")                                                    \
 	X(17, DURABILITY, "outcome_unknown")  /* it may or may not have been done */     \
 	X(18, PARTITION_REQUIRED, "partition_required")                                  \
-	X(19, CANCELLED, "cancelled")         /* by the caller; nothing was done */
+	X(19, CANCELLED, "cancelled")         /* by the caller; nothing was done */      \
+	X(20, NO_PARTITION, "not_found")      /* the topic is there, that partition is not */
 
 enum pico_error_kind {
 #define X(id, name, word) PICO_##name = id,

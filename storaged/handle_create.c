@@ -43,21 +43,23 @@ static bool create_check_name(const Ipc__CreateRequest *r, struct pico_error *e)
 	return e->kind == PICO_OK;
 }
 
-static bool create_check(const struct node *n, const Ipc__CreateRequest *r, struct pico_error *e)
+static bool create_check(const struct op *op, const Ipc__CreateRequest *r, struct pico_error *e)
 {
+	uint32_t partitions_max = op->node->config.max_partitions;
 	*e = (struct pico_error){ 0 };
 	if (!create_check_name(r, e))
 		return false;
 	if (r->content_type[0] == '\0' || strlen(r->content_type) > CONTENT_TYPE_MAX)
 		pico_error_set(e, PICO_BAD_REQUEST, "a content type of 1 to %d bytes is needed", CONTENT_TYPE_MAX);
-	else if (r->partitions > n->config.max_partitions)
-		pico_error_set(e, PICO_BAD_REQUEST, "%u partitions; at most %u are allowed", r->partitions,
-			       n->config.max_partitions);
+	else if (r->partitions > partitions_max)
+		pico_error_set(e, PICO_BAD_REQUEST, "%u partitions; at most %u are allowed", r->partitions, partitions_max);
 	else if (r->n_owners != 0 && r->n_owners != (r->partitions == 0 ? 1 : r->partitions))
 		pico_error_set(e, PICO_BAD_REQUEST, "%zu owners for %u partitions: name one each, or none", r->n_owners,
 			       r->partitions);
 	else if (r->ttl_seconds != 0 && r->expires_at_ms != 0)
 		pico_error_set(e, PICO_BAD_REQUEST, "a TTL and an expiry exclude each other");
+	else if (op->many != NULL && r->initial != NULL)
+		pico_error_set(e, PICO_BAD_REQUEST, "first records go with a create of one stream, not of many");
 	return e->kind == PICO_OK;
 }
 
@@ -101,6 +103,7 @@ static void many_done(struct op_many *m)
 	op_unref(m->op);        /* frees m with it */
 }
 
+/* Without an error: t, or nothing when it was only validated. */
 static void many_one_done(struct op *op, const struct pico_error *error, const struct state_topic *t, bool created)
 {
 	struct op_many *m = op->many;
@@ -110,9 +113,11 @@ static void many_one_done(struct op *op, const struct pico_error *error, const s
 		ipc_error_fill(&m->body[op->many_index].error, &m->body[op->many_index].words);
 		one->error = &m->body[op->many_index].error;
 	} else {
-		topic_message_fill(op->node, t, ALL_PARTITIONS, &m->body[op->many_index].topic);
 		ipc__create_answer__init(&m->body[op->many_index].ok);
-		m->body[op->many_index].ok.topic = &m->body[op->many_index].topic.m;
+		if (t != NULL) {
+			topic_message_fill(op->node, t, ALL_PARTITIONS, &m->body[op->many_index].topic);
+			m->body[op->many_index].ok.topic = &m->body[op->many_index].topic.m;
+		}
 		m->body[op->many_index].ok.created = created;
 		one->ok = &m->body[op->many_index].ok;
 	}
@@ -293,15 +298,28 @@ static void create_refuse(struct op *op, const struct pico_error *e)
 static void create_start(struct op *op, const Ipc__CreateRequest *r, const struct call *c)
 {
 	struct pico_error e;
-	bool good = create_check(op->node, r, &e);
-	if (good && c == NULL && r->initial != NULL) {
-		pico_error_set(&e, PICO_BAD_REQUEST, "first records go with a create of one stream, not of many");
-		good = false;
-	}
+	bool good = create_check(op, r, &e);
 	if (good && c != NULL && c->payload.n > 0)
 		good = create_take_initial(op, c, &e);
 	if (!good || !create_propose(op, r, &e))
 		create_refuse(op, &e);
+}
+
+/* One of many, judged as it would be now. */
+static void create_validate(struct op *op, const Ipc__CreateRequest *r)
+{
+	Meta__CreateTopic create = META__CREATE_TOPIC__INIT;
+	struct config_taken config;
+	struct pico_error e;
+	bool exists = false;
+	if (create_check(op, r, &e) && config_take(r->config, r->n_config, &config, &e)) {
+		create_fill(op, r, &config, &create);
+		state_check_create(meta_state(op->node->meta), &create, &exists, &e);
+		config_taken_done(&config);
+	}
+	op->refs++;
+	many_one_done(op, e.kind != PICO_OK ? &e : NULL, NULL, !exists);
+	op_unref(op);
 }
 
 void handle_create(struct node *n, struct call *c)
@@ -331,10 +349,14 @@ void handle_create_many(struct node *n, struct call *c)
 		ipc__create_many_answer__one__init(&m->one[i]);
 		m->pointer[i] = &m->one[i];
 	}
-	for (size_t i = 0, count = r->n_create; i < count; i++) {
+	/* The last one answers, and r goes with its call. */
+	for (size_t i = 0, count = r->n_create, validate_only = r->validate_only; i < count; i++) {
 		struct op *op = op_new(n, NULL);
 		op->many = m;
 		op->many_index = (uint32_t)i;
-		create_start(op, r->create[i], NULL);
+		if (validate_only)
+			create_validate(op, r->create[i]);
+		else
+			create_start(op, r->create[i], NULL);
 	}
 }

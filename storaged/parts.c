@@ -24,7 +24,7 @@ struct log *part_find_log(struct node *n, const uint8_t *topic_id, size_t topic_
 	}
 	*ret_topic = t;
 	if (partition >= t->n_partitions) {
-		pico_error_set(ret_error, PICO_NOT_FOUND, "no such partition");
+		pico_error_set(ret_error, PICO_NO_PARTITION, "no such partition");
 		return NULL;
 	}
 	struct log *log = node_log(n, t, partition);

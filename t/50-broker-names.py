@@ -34,7 +34,11 @@ def kafka_step(step, ids):
         tap.same(len(set(ids.values())), len(ids), f"{step}: ids of one letter each: {ids}")
         return step[2], ""
     if call == "CreateTopics":
-        t = kafka.call(call, 7, timeout_ms=30000, topics=[{"name": name, "num_partitions": 1, "replication_factor": 1}]).topics[0]
+        # Only validated it is answered the same, and nothing is done.
+        checked, t = [kafka.call(call, 7, timeout_ms=30000, validate_only=only, topics=[
+            {"name": name, "num_partitions": 1, "replication_factor": 1}]).topics[0] for only in (True, False)]
+        tap.same((checked.error_code, checked.get("error_message"), checked.num_partitions),
+                 (t.error_code, t.get("error_message"), t.num_partitions), f"{step} only validated")
     elif call == "DeleteTopics":
         t = kafka.call(call, 5, timeout_ms=30000, topic_names=[name]).responses[0]
     elif call == "Fetch":

@@ -19,6 +19,7 @@ static struct wire_error wire_error(const struct pico_error *e)
 	case PICO_OK:
 		break;
 	case PICO_NOT_FOUND:
+	case PICO_NO_PARTITION:
 		return (struct wire_error){ 404, "not_found", "no such stream" };
 	case PICO_GONE:
 		return (struct wire_error){ 410, "gone", "the stream is gone" };

@@ -120,13 +120,17 @@ static bool check(struct request *r, uint32_t i, struct kmsg_create_topics_respo
 
 static void create_next(struct request *r);
 
-static void fill_made(struct request *r, const Ipc__Topic *topic, struct kmsg_create_topics_response_topic *to)
+/* topic: NULL when it was only validated. */
+static void fill_made(struct request *r, const struct kmsg_create_topics_request_topic *t, const Ipc__Topic *topic,
+		      struct kmsg_create_topics_response_topic *to)
 {
+	to->num_partitions = (int32_t)n_partitions(r, t);
+	to->replication_factor = 1;
+	if (topic == NULL)
+		return;
 	topic_cache_put(r->server->cache, topic);
 	if (topic->topic_id.len == sizeof(to->topic_id.bytes))
 		memcpy(to->topic_id.bytes, topic->topic_id.data, sizeof(to->topic_id.bytes));
-	to->num_partitions = (int32_t)topic->n_partitions;
-	to->replication_factor = 1;
 }
 
 /* Storaged alone knows which brokers there are, and some of what a config may be. */
@@ -144,9 +148,9 @@ static void take_answer(struct request *r, uint32_t i, const struct pico_error *
 	const struct kmsg_create_topics_request *q = r->message;
 	struct create *d = r->state;
 	struct kmsg_create_topics_response_topic *to = &d->response->topics[i];
-	if (one != NULL && one->ok != NULL && one->ok->topic != NULL) {
+	if (one != NULL && one->ok != NULL && (one->ok->topic != NULL || q->validate_only)) {
 		if (one->ok->created)
-			fill_made(r, one->ok->topic, to);
+			fill_made(r, &q->topics[i], one->ok->topic, to);
 		else
 			topic_fail(to, KAFKA_TOPIC_ALREADY_EXISTS, "the topic exists");
 		return;
@@ -235,51 +239,8 @@ static void create_next(struct request *r)
 	d->n_now = n;
 	m.n_create = n;
 	m.create = list;
+	m.validate_only = q->validate_only;
 	request_call(r, IPC_CREATE_MANY, &m.base, NO_PAYLOAD, d->deadline_ms, on_made);
-}
-
-/* ------------------------------------------------------------------ only validated */
-
-struct validate {
-	struct create *create;
-	struct topic_want *want;
-};
-
-static void validated(struct request *r)
-{
-	struct validate *v = r->state;
-	const struct kmsg_create_topics_request *q = r->message;
-	for (uint32_t i = 0; i < v->create->n_asked; i++) {
-		uint32_t at = v->create->asked[i];
-		struct kmsg_create_topics_response_topic *to = &v->create->response->topics[at];
-		if (v->want[i].info != NULL) {
-			topic_fail(to, KAFKA_TOPIC_ALREADY_EXISTS, "the topic exists");
-		} else if (v->want[i].kind != PICO_NOT_FOUND) {
-			topic_fail(to, error_of(r, v->want[i].kind, ERROR_OF_TOPICS), NULL);
-		} else {
-			to->num_partitions = (int32_t)n_partitions(r, &q->topics[at]);
-			to->replication_factor = 1;
-		}
-	}
-	request_answer(r, v->create->response);
-}
-
-static void validate(struct request *r)
-{
-	const struct kmsg_create_topics_request *q = r->message;
-	struct create *d = r->state;
-	struct validate *v = REQUEST_NEW(r, struct validate, 1);
-	if (v != NULL)
-		v->want = REQUEST_NEW(r, struct topic_want, d->n_asked);
-	if (v == NULL || v->want == NULL) {
-		request_close(r, "memory");
-		return;
-	}
-	v->create = d;
-	for (uint32_t i = 0; i < d->n_asked; i++)
-		v->want[i].name = q->topics[d->asked[i]].name;
-	r->state = v;
-	topic_cache_resolve(r, v->want, d->n_asked, validated);
 }
 
 /* ------------------------------------------------------------------ begin */
@@ -307,8 +268,5 @@ void create_topics_handle(struct request *r)
 		if (check(r, i, &topics[i]))
 			d->asked[d->n_asked++] = i;
 	}
-	if (q->validate_only)
-		validate(r);
-	else
-		create_next(r);
+	create_next(r);
 }

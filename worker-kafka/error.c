@@ -16,6 +16,7 @@ enum kafka_error error_of(struct request *r, enum pico_error_kind kind, enum err
 	case PICO_OK: return KAFKA_NONE;
 	case PICO_NOT_FOUND:
 	case PICO_GONE: return context == ERROR_OF_RECORDS_BY_ID ? KAFKA_UNKNOWN_TOPIC_ID : KAFKA_UNKNOWN_TOPIC_OR_PARTITION;
+	case PICO_NO_PARTITION: return KAFKA_UNKNOWN_TOPIC_OR_PARTITION;
 	case PICO_BAD_REQUEST:
 	case PICO_PARTITION_REQUIRED: return KAFKA_INVALID_REQUEST;
 	case PICO_CONFLICT: return KAFKA_TOPIC_ALREADY_EXISTS;

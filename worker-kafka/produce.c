@@ -170,8 +170,8 @@ static bool keeps_order(const struct request *r, const struct topic_want *want)
 static void take_error(struct request *r, struct part *p, const struct pico_error *e)
 {
 	struct produce *d = r->state;
-	p->again = (e->kind == PICO_STALE_TOPIC || e->kind == PICO_NOT_FOUND) && d->tries < TRIES_MAX &&
-		   keeps_order(r, p->want);
+	p->again = (e->kind == PICO_STALE_TOPIC || e->kind == PICO_NOT_FOUND || e->kind == PICO_NO_PARTITION) &&
+		   d->tries < TRIES_MAX && keeps_order(r, p->want);
 	if (p->again)
 		return;
 	part_fail(p, error_of(r, e->kind, ERROR_OF_RECORDS), region_copy(&r->region, slice_str(e->message)));

@@ -328,23 +328,39 @@ static void create(struct state *s, const struct sql_row *row, const Meta__Creat
 	free(partition);
 }
 
-void apply_create_topic(struct state *s, const struct sql_row *row, const Meta__Command *command,
-			Meta__Result__One *one)
+/* True: nothing is in its way, and alias is what it gets. False: refused, or it is there already. */
+static bool may_create(const struct state *s, const Meta__CreateTopic *c, char ret_alias[TOPIC_ALIAS_MAX + 1],
+		       Meta__Result__One *one)
 {
-	const Meta__CreateTopic *c = command->create_topic;
 	const char *fault = create_fault(s, c);
 	if (fault != NULL) {
 		apply_refuse(one, PICO_BAD_REQUEST, "%s", fault);
-		return;
+		return false;
 	}
 	const struct state_topic *old = name_index_find(&s->by_name, slice_str(c->name));
-	char alias[TOPIC_ALIAS_MAX + 1];
 	if (old != NULL)
 		compare_existing(s, old, c, one);
 	else if (topic_hash_find(&s->by_id, c->topic_id.data) != NULL)
 		apply_refuse(one, PICO_CONFLICT, "the topic id is taken");
-	else if (choose_alias(s, c, alias, one))
-		create(s, row, c, alias, one);
+	else
+		return choose_alias(s, c, ret_alias, one);
+	return false;
+}
+
+void apply_create_topic(struct state *s, const struct sql_row *row, const Meta__Command *command,
+			Meta__Result__One *one)
+{
+	char alias[TOPIC_ALIAS_MAX + 1];
+	if (may_create(s, command->create_topic, alias, one))
+		create(s, row, command->create_topic, alias, one);
+}
+
+void state_check_create(const struct state *s, const Meta__CreateTopic *c, bool *ret_exists, struct pico_error *ret_error)
+{
+	Meta__Result__One one = META__RESULT__ONE__INIT;
+	char alias[TOPIC_ALIAS_MAX + 1];
+	*ret_exists = !may_create(s, c, alias, &one);
+	apply_checked(&one, ret_error);
 }
 
 /* ---------------------------------------------------------------- close, delete */

@@ -127,7 +127,8 @@ const Meta__NodeEntity *state_node_next(const struct state *s, uint32_t after);
 /* Its newest session is ACTIVE. */
 bool state_node_is_up(const struct state *s, uint32_t node);
 
-/* What apply would say to the command now; PICO_OK: it would do it. */
+/* What apply would say to the command now; PICO_OK: it would do it. A create's topic may be there already. */
+void state_check_create(const struct state *s, const Meta__CreateTopic *c, bool *ret_exists, struct pico_error *ret_error);
 void state_check_update(const struct state *s, const Meta__UpdateTopic *u, struct pico_error *ret_error);
 void state_check_grow(const struct state *s, const Meta__GrowTopic *g, struct pico_error *ret_error);
 /* node and session are set. */

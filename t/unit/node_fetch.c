@@ -177,7 +177,7 @@ static void test_at_once(void **state)
 	assert_true(a->part[1]->error->has_next_offset);
 	assert_int_equal(a->part[1]->error->next_offset, 5);
 	assert_int_equal(a->part[1]->confirm, 5);
-	assert_int_equal(a->part[2]->error->kind, PICO_NOT_FOUND);
+	assert_int_equal(a->part[2]->error->kind, PICO_NO_PARTITION);
 	assert_int_equal(a->part[3]->error->kind, PICO_NOT_FOUND);
 	check_part(&f, a->part[4], 0, 0);
 	assert_int_equal(a->part[5]->error->kind, PICO_UNAVAILABLE);

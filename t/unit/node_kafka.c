@@ -99,7 +99,7 @@ static void test_errors_by_part(void **state)
 		assert_int_equal(submit_part(&s, i)->error->kind, bad_batches[i].kind);
 	}
 	assert_int_equal(submit_part(&s, N_BAD)->base_offset, 0);
-	assert_int_equal(submit_part(&s, N_BAD + 1)->error->kind, PICO_NOT_FOUND);
+	assert_int_equal(submit_part(&s, N_BAD + 1)->error->kind, PICO_NO_PARTITION);
 	assert_int_equal(submit_part(&s, N_BAD + 2)->error->kind, PICO_NOT_FOUND);
 	assert_int_equal(submit_part(&s, N_BAD + 3)->base_offset, 1);
 	submit_done(&s);

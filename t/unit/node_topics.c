@@ -105,6 +105,24 @@ static void test_create_every_field(void **state)
 	refuse(IPC_CREATE, &r.base, none, PICO_BAD_REQUEST);    /* no node 77 */
 }
 
+/* Creates as in test_create_many(), of which 17 and 33 are bad. */
+static void check_validated(Ipc__CreateManyRequest *r, bool created)
+{
+	struct asked a;
+	r->validate_only = true;
+	ask(&a, IPC_CREATE_MANY, &r->base, slice_of(NULL, 0));
+	r->validate_only = false;
+	assert_int_equal(a.error.kind, PICO_OK);
+	Ipc__CreateManyAnswer *x = (Ipc__CreateManyAnswer *)a.answer;
+	assert_int_equal(x->n_one, r->n_create);
+	for (size_t i = 0; i < x->n_one; i++) {
+		assert_int_equal(x->one[i]->error != NULL, i == 17 || i == 33);
+		assert_int_equal(x->one[i]->ok != NULL && x->one[i]->ok->created, created && x->one[i]->error == NULL);
+		assert_true(x->one[i]->ok == NULL || x->one[i]->ok->topic == NULL);
+	}
+	asked_done(&a);
+}
+
 static void test_create_many(void **state)
 {
 	enum { N = 256 };
@@ -126,6 +144,8 @@ static void test_create_many(void **state)
 	r.n_create = N + 1;
 	refuse(IPC_CREATE_MANY, &r.base, slice_of(NULL, 0), PICO_BAD_REQUEST);
 	r.n_create = N;
+	check_validated(&r, true);      /* they are all still to be made, whatever was validated before */
+	check_validated(&r, true);
 	ask(&a, IPC_CREATE_MANY, &r.base, slice_of(NULL, 0));
 	assert_int_equal(a.error.kind, PICO_OK);
 	Ipc__CreateManyAnswer *x = (Ipc__CreateManyAnswer *)a.answer;
@@ -139,6 +159,13 @@ static void test_create_many(void **state)
 		assert_string_equal(x->one[i]->ok->topic->name, name[i]);
 		assert_int_equal(x->one[i]->ok->created, i != 9);
 	}
+	asked_done(&a);
+	check_validated(&r, false);
+	one[0].content_type = "text/html";
+	r.n_create = 1;
+	r.validate_only = true;
+	ask(&a, IPC_CREATE_MANY, &r.base, slice_of(NULL, 0));
+	assert_int_equal(((Ipc__CreateManyAnswer *)a.answer)->one[0]->error->kind, PICO_CONFLICT);
 	asked_done(&a);
 }
 
