@@ -49,6 +49,10 @@ bool op_is_change(const struct op *op)
 	case IPC_UPDATE:
 	case IPC_GROW:
 	case IPC_TRIM:
+	case IPC_GROUP_LEAVE:
+	case IPC_GROUP_COMMIT:
+	case IPC_GROUP_DELETE:
+	case IPC_GROUP_OFFSET_DELETE:
 		return true;
 	default:
 		return false;

@@ -7,6 +7,7 @@
  *                        storaged restarted            the same storaged
  *   reads, waits, lists  sent again                    sent again
  *   producer ids         sent again (one is lost)      sent again
+ *   calls of groups      sent again                    sent again
  *   create               sent again (idempotent)       sent again
  *   delete, close,
  *   update, grow         sent again if by topic id, else DURABILITY
@@ -294,6 +295,9 @@ static void doubt(struct pico_error *e, ProtobufCMessage *m)
 		return;
 	if (m->descriptor == &ipc__delete_answer__descriptor)
 		((Ipc__DeleteAnswer *)m)->existed = true;
+	Ipc__GroupDeleteAnswer *g = (Ipc__GroupDeleteAnswer *)m;
+	if (m->descriptor == &ipc__group_delete_answer__descriptor && g->error == IPC__GROUP_ERROR__GROUP_NOT_FOUND)
+		g->error = IPC__GROUP_ERROR__NONE;
 	if (m->descriptor != &ipc__submit_answer__descriptor)
 		return;
 	const Ipc__SubmitAnswer *a = (const Ipc__SubmitAnswer *)m;

@@ -21,6 +21,7 @@
 enum topics_magic { TOPICS_MAGIC = 0x63706f74, OP_MAGIC = 0x706f7074, CALL_MAGIC = 0x6c637074 };
 #define TOPICS_OUT_SOFT (1u << 20)          /* unsent: no more is encoded */
 #define TOPICS_MESSAGES_MAX (4u << 20)      /* encoded messages outstanding, without payload */
+#define TOPICS_PARKED_MAX (24u << 20)       /* the same of GROUP_JOIN and GROUP_SYNC */
 
 enum op_state { OP_QUEUED, OP_SENT, OP_RETURNED };
 enum op_queue { QUEUE_READS, QUEUE_CHANGES, QUEUES };
@@ -98,7 +99,7 @@ struct topics {
 	uint64_t resume_id;                 /* 0: no Resume on its way */
 	struct topics_inbox *inbox;
 	uint64_t credit, credit_used;
-	size_t n_sent, messages_sent;       /* ops and bytes outstanding */
+	size_t n_sent, messages_sent, parked_sent;  /* ops and bytes outstanding */
 
 	/* calls */
 	uint64_t next_id;

@@ -93,12 +93,22 @@ static size_t encode_tail(const struct op *op, uint8_t *tail)
 	return (size_t)(p - tail);
 }
 
+/* Members of groups park for long, and must not keep back what would end their wait. */
+static size_t *messages_of(struct op *op, size_t *ret_max)
+{
+	struct topics *t = op->topics;
+	bool parks = op->row->type == IPC_GROUP_JOIN || op->row->type == IPC_GROUP_SYNC;
+	*ret_max = parks ? TOPICS_PARKED_MAX : TOPICS_MESSAGES_MAX;
+	return parks ? &t->parked_sent : &t->messages_sent;
+}
+
 static bool op_fits(struct op *op)
 {
 	struct topics *t = op->topics;
+	size_t max, *used = messages_of(op, &max);
 	if (buf_len(&t->out.buf) >= TOPICS_OUT_SOFT || t->n_sent >= TOPICS_CALLS_MAX)
 		return false;
-	if (t->messages_sent > 0 && t->messages_sent + op->message_len > TOPICS_MESSAGES_MAX)
+	if (*used > 0 && *used + op->message_len > max)
 		return false;
 	if (op->payload.n > t->credit - t->credit_used)
 		return false;
@@ -112,6 +122,7 @@ static void op_send(struct op *op)
 {
 	struct topics *t = op->topics;
 	uint8_t tail[64];
+	size_t max;
 	size_t n = encode_tail(op, tail);
 	int r = ipc_write_encoded(&t->out.buf, op->row->type, 0, op->id, slice_of(op->message, op->message_len),
 				  slice_of(tail, n), op->inbox != NULL ? slice_of(NULL, 0) : op->payload);
@@ -124,17 +135,18 @@ static void op_send(struct op *op)
 	op->wal_session = t->wal_session;
 	op->wal_seq = t->wal_seq;
 	t->credit_used += op->credit;
-	t->messages_sent += op->message_len;
+	*messages_of(op, &max) += op->message_len;
 	t->n_sent++;
 }
 
 void op_unsend(struct op *op)
 {
 	struct topics *t = op->topics;
+	size_t max;
 	if (op->state != OP_SENT)
 		return;
 	t->credit_used -= op->credit;
-	t->messages_sent -= op->message_len;
+	*messages_of(op, &max) -= op->message_len;
 	t->n_sent--;
 	op->credit = 0;
 }

@@ -18,7 +18,7 @@
 
 typedef void handler_fn(struct node *n, struct call *c);
 
-#define IPC_TYPES 64
+#define IPC_TYPES 80
 static handler_fn *const handlers[IPC_TYPES] = {
 	[IPC_RESUME] = handle_resume,
 	[IPC_CREATE] = handle_create,
