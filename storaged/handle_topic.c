@@ -37,8 +37,11 @@ static void on_deleted(void *arg, const Meta__Result__One *result)
 	op_unref(op);
 }
 
-/* By id: that topic never comes again, so "it is not there" is the answer, also to a delete that is sent twice. */
-static bool delete_finds_nothing(const struct node *n, const Ipc__TopicRef *ref)
+/*
+ * A topic that is not there by its id never comes again, so that is an answer, also to a delete that is sent twice. But
+ * this state may be older than the topic: the command log's answer is given, not its own.
+ */
+static bool delete_looks_beyond_state(const struct node *n, const Ipc__TopicRef *ref)
 {
 	return ref != NULL && ref->topic_id.len == 16 && state_topic_by_id(meta_state(n->meta), ref->topic_id.data) == NULL;
 }
@@ -46,19 +49,20 @@ static bool delete_finds_nothing(const struct node *n, const Ipc__TopicRef *ref)
 void handle_delete(struct node *n, struct call *c)
 {
 	const Ipc__DeleteRequest *r = (const Ipc__DeleteRequest *)c->request;
-	if (delete_finds_nothing(n, r->topic)) {
-		Ipc__DeleteAnswer a = IPC__DELETE_ANSWER__INIT;
-		call_answer(c, &a.base);
-		return;
+	const uint8_t *id;
+	if (delete_looks_beyond_state(n, r->topic)) {
+		id = r->topic->topic_id.data;
+	} else {
+		const struct state_topic *t = node_find_topic(n, c, r->topic);
+		if (t == NULL)
+			return;
+		id = t->id;
 	}
-	const struct state_topic *t = node_find_topic(n, c, r->topic);
-	if (t == NULL)
-		return;
 	Meta__Command command = META__COMMAND__INIT;
 	Meta__DeleteTopic delete = META__DELETE_TOPIC__INIT;
 	command.kind_case = META__COMMAND__KIND_DELETE_TOPIC;
 	command.delete_topic = &delete;
-	delete.topic_id = (ProtobufCBinaryData){ .len = 16, .data = (uint8_t *)t->id };
+	delete.topic_id = (ProtobufCBinaryData){ .len = 16, .data = (uint8_t *)id };
 	struct op *op = op_new(n, c);
 	op->refs = 1;
 	op_arm(op, op_deadline_unknown);

@@ -27,7 +27,7 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/engine/page_cache.c storaged/engine/page_cache.h \
 	storaged/engine/producer.c storaged/engine/producer.h \
 	storaged/engine/read.c storaged/engine/read.h \
-	storaged/engine/recovery.c storaged/engine/recovery.h \
+	storaged/engine/recovery.c storaged/engine/recovery_cut.c storaged/engine/recovery.h \
 	storaged/engine/recovery_read.c \
 	storaged/engine/request.c storaged/engine/request.h \
 	storaged/engine/stamp.c storaged/engine/stamp.h \

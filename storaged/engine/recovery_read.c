@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "common/metrics.h"
+#include "storaged/engine/backoff.h"
 #include "storaged/engine/pack.h"
 #include "storaged/planted.h"
 
@@ -126,7 +127,7 @@ static void wait_for_room(struct recovery *r, uint64_t seq)
 	e->recovery_wants_room = true;
 	packer_consider(e->packer);
 	if (packer_is_idle(e->packer))
-		recovery_fatal(r, seq, "it does not fit into --wal-cache-size; give more");
+		recovery_fatal(r, r->at, seq, "it does not fit into --wal-cache-size; give more");
 }
 
 void recovery_room(struct recovery *r)
@@ -142,6 +143,13 @@ static void on_read_again(void *arg)
 	slot_read(arg);
 }
 
+static void slot_wait(struct recovery_slot *s)
+{
+	struct env *env = s->recovery->engine->env;
+	s->timer = (struct env_timer){ .on_fire = on_read_again, .arg = s };
+	env_timer_start(env, &s->timer, backoff_next(env, &backoff_read, &s->backoff_ms));
+}
+
 static void slot_read_ok(struct recovery_slot *s, struct slice data)
 {
 	struct recovery *r = s->recovery;
@@ -151,11 +159,11 @@ static void slot_read_ok(struct recovery_slot *s, struct slice data)
 	if (fault == NULL && h.kind == WAL_SEAL)
 		fault = "it is a seal below the cut: another process recovers this session, too";
 	if (fault != NULL && ++s->n_faults < RECOVERY_FAULTS_MAX) {
-		slot_wait(s, on_read_again);
+		slot_wait(s);
 		return;
 	}
 	if (fault != NULL) {
-		recovery_fatal(r, s->seq, fault);
+		recovery_fatal(r, r->at, s->seq, fault);
 		return;
 	}
 	s->data = must_memdup(data.p, data.n);
@@ -175,11 +183,11 @@ static void on_got(void *arg, struct obj_result result, struct slice data, uint6
 		metric_add(METRIC_STORE_GET_BYTES, (int64_t)data.n);
 		slot_read_ok(s, data);
 	} else if (result.outcome == OUTCOME_NOT_APPLIED && result.err == -ENOENT) {
-		recovery_fatal(r, s->seq, "it is missing below the end of its session: another process recovers this session, "
+		recovery_fatal(r, r->at, s->seq, "it is missing below the end of its session: another process recovers this session, "
 			       "too, or somebody deleted it");
 	} else {
 		recovery_set_fault(r, result);
-		slot_wait(s, on_read_again);
+		slot_wait(s);
 	}
 }
 
@@ -189,7 +197,7 @@ static void slot_read(struct recovery_slot *s)
 	char key[WAL_KEY_MAX];
 	if (r->engine->dead)
 		return;
-	recovery_key(r, s->seq, key);
+	recovery_key(r, r->at, s->seq, key);
 	metric_add(METRIC_STORE_GETS, 1);
 	objstore_get(r->engine->store, key, 0, 0, on_got, s);
 }
@@ -233,7 +241,7 @@ static void recovery_end(struct recovery *r)
 	for (r->at = 0; r->at < r->n_ended && planted(PLANTED_SEAL_DELETED); r->at++) {
 		char key[WAL_KEY_MAX];
 		const char *keys[1] = { key };
-		recovery_key(r, r->ended[r->at].cut, key);
+		recovery_key(r, r->at, r->ended[r->at].cut, key);
 		r->engine->store->ops->del(r->engine->store, keys, 1, on_deleted, r);
 	}
 	r->stats.elapsed_ms = env_now_ms(r->engine->env) - r->began_ms;
@@ -251,7 +259,7 @@ static bool apply_some(struct recovery *r)
 			return false;
 		const char *fault = object_apply(r, slice_of(s->data, s->size), s->seq, &whole);
 		if (fault != NULL) {
-			recovery_fatal(r, s->seq, fault);
+			recovery_fatal(r, r->at, s->seq, fault);
 			return false;
 		}
 		if (!whole) {
@@ -293,4 +301,12 @@ void recovery_read(struct recovery *r)
 		session_read(r);
 	else
 		env_defer(r->engine->env, &r->task);
+}
+
+void recovery_read_free(struct recovery *r)
+{
+	for (unsigned i = 0; i < RECOVERY_WINDOW; i++) {
+		env_timer_stop(r->engine->env, &r->slots[i].timer);
+		free(r->slots[i].data);
+	}
 }

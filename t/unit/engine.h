@@ -23,7 +23,7 @@ struct process {
 	unsigned n_reclaims, n_gone;
 	uint64_t position;              /* last on_wal_position */
 	struct engine_recovery_stats stats;
-	struct engine_session ended[8];
+	struct engine_session ended[16];
 	struct proposal {
 		struct env_task task;
 		engine_proposed_cb *done;       /* NULL: free */

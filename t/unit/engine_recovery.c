@@ -100,7 +100,7 @@ static void test_all_seals_before_any_read(void **state)
 		world_end_op(&world, world_put_at(&world, 0), END_LOST);
 		world_run(&world);
 	}
-	world_advance(&world, 10000);
+	world_advance(&world, 4000);
 	assert_int_equal(world_puts(&world), 64);
 	assert_int_equal(log_next(process.logs[0]), 0);
 	assert_non_null(engine_fault(process.engine));
@@ -109,6 +109,93 @@ static void test_all_seals_before_any_read(void **state)
 	world_advance(&world, 10000);
 	assert_true(process.serving);
 	assert_int_equal(log_next(process.logs[0]), 2);
+}
+
+/* A node that was killed again and again while it started: one after the other would take ten times as long. */
+static void test_cuts_are_searched_side_by_side(void **state)
+{
+	char key[WAL_KEY_MAX];
+	world.hold_gets = true;
+	process_start(&process, &world, 10);
+	world_run(&world);
+	assert_int_equal(world.n_ops, 8 * 64);
+	for (int i = 0; i < 64; i++) {
+		wal_key(key, 7, 8, (uint64_t)i);
+		assert_string_equal(world.ops[7 * 64 + i]->key, key);
+	}
+	/* The first to be done goes on with the ninth; nothing is read for its frames. */
+	for (int i = 0; i < 2 * 64; i++) { /* look and probe; seals are not held */
+		struct world_op *op = world.ops[i < 64 ? 0 : 7 * 64];
+		assert_non_null(strstr(op->key, "0000000000000001/"));
+		world_end_op(&world, op, END_OK);
+	}
+	world_run(&world);
+	assert_int_equal(process.ended[0].cut, 0);
+	assert_int_equal(world.n_ops, 8 * 64);
+	assert_non_null(strstr(world.ops[7 * 64]->key, "0000000000000009/"));
+	world.hold_gets = false;
+	world_run(&world);
+	assert_true(process.serving);
+	append_now(&process, 0, "x", 0);
+}
+
+/* The questions about the object of that seq that are out. */
+static unsigned asked(uint64_t seq, struct world_op **ret_first)
+{
+	char key[WAL_KEY_MAX];
+	unsigned n = 0;
+	wal_key(key, 7, 1, seq);
+	for (size_t i = world.n_ops; i > 0; i--)
+		if (strcmp(world.ops[i - 1]->key, key) == 0) {
+			*ret_first = world.ops[i - 1];
+			n++;
+		}
+	return n;
+}
+
+/* A connection that hangs at one object: look, probe and seal are asked again after five seconds. */
+static void test_what_hangs_is_asked_again(void **state)
+{
+	struct world_op *first = NULL, *op;
+	process_serve(&process, &world, 0);
+	append_fill(&process, 0, 3);
+	process_kill(&process);
+	world.hold_gets = true;
+	process_start(&process, &world, 1);
+	world_run(&world);
+	assert_int_equal(world.n_ops, 64);
+	while (world.n_ops > 1)
+		world_end_op(&world, world.ops[world.n_ops - 1], END_OK);
+	assert_int_equal(asked(0, &first), 1);
+	world_advance(&world, 4999);
+	assert_int_equal(world.n_ops, 1);
+	world_advance(&world, 1);
+	assert_int_equal(asked(0, &op), 2);
+	assert_ptr_equal(op, first);
+	world_advance(&world, 60000);
+	assert_int_equal(world.n_ops, 2); /* and no third beside them */
+	world.hold_puts = true;
+	world_end_op(&world, world.ops[1], END_OK); /* the search goes on; the first is still out, of another use */
+	while (world.n_ops > 1 && !world.ops[world.n_ops - 1]->is_put)
+		world_end_op(&world, world.ops[world.n_ops - 1], END_OK);
+	assert_int_equal(world_puts(&world), 64);
+	while (world_puts(&world) > 1)
+		world_end_op(&world, world_put_at(&world, 1), END_OK);
+	world_end_op(&world, first, END_OK); /* an answer to an old question */
+	assert_false(process.serving);
+	assert_int_equal(asked(4, &first), 1);
+	world_advance(&world, 5000);
+	assert_int_equal(asked(4, &op), 2);
+	world_end_op(&world, world_put_at(&world, 1), END_OK);
+	assert_int_equal(process.ended[0].cut, 4);
+	world.hold_gets = false;
+	world_run(&world);
+	world_end_op(&world, first, END_OK); /* taken: by its own second */
+	world.hold_puts = false;
+	world_run(&world);
+	assert_true(process.serving);
+	assert_records(&process, 0, 0, "0|1|2");
+	append_now(&process, 0, "3", 3);
 }
 
 static void check_refused_start(const char *words)
@@ -388,7 +475,7 @@ static void test_time_never_runs_backwards(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_many_sessions), TEST(test_cut_is_the_lowest_seal), TEST(test_seals_that_lose),
+		TEST(test_many_sessions), TEST(test_cut_is_the_lowest_seal), TEST(test_seals_that_lose), TEST(test_cuts_are_searched_side_by_side), TEST(test_what_hangs_is_asked_again),
 		TEST(test_all_seals_before_any_read), TEST(test_damage_refuses_the_start),
 		TEST(test_deleted_objects_refuse_the_start), TEST(test_probe_of_a_session_that_goes_on),
 		TEST(test_recovery_through_errors), TEST(test_many_logs), TEST(test_object_that_goes_missing),
