@@ -169,6 +169,7 @@ static void on_applied(void *arg, const Meta__Command *command, const Meta__Resu
 static void serve(struct node *n)
 {
 	n->phase = NODE_SERVING;
+	meta_export_start(n->meta);
 	if (n->events.on_serving != NULL)
 		n->events.on_serving(n->arg);
 }
@@ -412,11 +413,17 @@ void node_maybe_stopped(struct node *n)
 	n->on_stopped(n->stop_arg);
 }
 
-static void on_flushed(void *arg)
+static void on_exported(void *arg)
 {
 	struct node *n = arg;
 	n->flushed = true;
 	node_maybe_stopped(n);
+}
+
+static void on_flushed(void *arg)
+{
+	struct node *n = arg;
+	meta_export_last(n->meta, on_exported, n);
 }
 
 void node_stop(struct node *n, void (*on_stopped)(void *arg), void *arg)

@@ -119,6 +119,10 @@ check_PROGRAMS += t/00-unit-meta-snapshot
 t_00_unit_meta_snapshot_SOURCES = t/unit/meta_snapshot.c $(META_FIXTURE)
 t_00_unit_meta_snapshot_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
 
+check_PROGRAMS += t/00-unit-meta-export
+t_00_unit_meta_export_SOURCES = t/unit/meta_export.c
+t_00_unit_meta_export_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
+
 check_PROGRAMS += t/00-unit-meta-sqlite
 t_00_unit_meta_sqlite_SOURCES = t/unit/meta_sqlite.c
 t_00_unit_meta_sqlite_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
@@ -327,6 +331,6 @@ include t/bench/local.mk
 include t/sim/local.mk
 EXTRA_DIST += t/golden/meta_row.bin t/golden/meta_row_update.bin t/golden/meta_row_grow.bin t/golden/meta_row_commit.bin t/golden/meta_entity_topic.bin \
 	t/golden/meta_entity_object.bin t/golden/meta_row_fork.bin t/golden/meta_entity_fork.bin \
-	t/golden/meta_entity_soft_deleted.bin t/golden/cluster.bin
+	t/golden/meta_entity_soft_deleted.bin t/golden/cluster.bin t/golden/meta_export.bin t/golden/meta_export.py
 EXTRA_DIST += t/golden/ipc_hello.bin t/golden/ipc_append.bin t/golden/ipc_error.bin t/golden/ipc_release.bin
 include t/regress/local.mk

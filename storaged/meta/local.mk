@@ -7,7 +7,9 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/meta/apply_topic.c \
 	storaged/meta/apply_trim.c \
 	storaged/meta/cluster.c storaged/meta/cluster.h \
+	storaged/meta/export_format.c storaged/meta/export_format.h \
 	storaged/meta/meta.c storaged/meta/meta.h storaged/meta/meta_priv.h \
+	storaged/meta/meta_export.c \
 	storaged/meta/meta_propose.c \
 	storaged/meta/meta_snapshot.c \
 	storaged/meta/name_index.c storaged/meta/name_index.h \

@@ -163,6 +163,7 @@ static void on_snapshot(void *arg, struct sql_result result, uint64_t idx, const
 		return;
 	}
 	meta_snapshot_cancel(m);
+	meta_export_cancel(m);
 	state_free(m->state);
 	m->state = fresh;
 	m->loaded = true;
@@ -323,6 +324,8 @@ int meta_new(struct env *env, struct sql_log *sql, struct objstore *store, struc
 		m->config.snapshot_rows = META_SNAPSHOT_ROWS;
 	if (m->config.rows_kept == 0)
 		m->config.rows_kept = META_ROWS_KEPT;
+	if (m->config.export_ms == 0)
+		m->config.export_ms = META_EXPORT_MS;
 	m->events = *events;
 	m->arg = arg;
 	m->state = state_new();
@@ -351,6 +354,7 @@ void meta_free(struct meta *m)
 	env_timer_stop(m->env, &m->kick);
 	env_timer_stop(m->env, &m->retry);
 	meta_snapshot_free(m);
+	meta_export_free(m);
 	proposals_free(m);
 	state_free(m->state);
 	free(m->host);

@@ -26,6 +26,7 @@ struct meta_config {
 	const char *kafka_address;      /* host:port; NULL or "" when none */
 	uint64_t snapshot_rows;         /* a snapshot every so many rows; 0: 1,024 */
 	uint64_t rows_kept;             /* rows kept below a snapshot; 0: 10,000 */
+	uint64_t export_ms;             /* between two exports, at least; 0: 60,000 */
 };
 
 struct meta_events {
@@ -58,6 +59,17 @@ void meta_free(struct meta *m);
  */
 typedef void meta_result_cb(void *arg, const Meta__Result__One *result);
 int meta_propose(struct meta *m, Meta__Command *command, meta_result_cb *cb, void *arg);
+
+/*
+ * The node serves, so the database is not an older one than the storage: from now on the state is exported to
+ * `meta/<idx>` in the data store, ten seconds from now and then whenever it moved and the last one is old enough.
+ */
+void meta_export_start(struct meta *m);
+/* One now. 0, and cb gets its row and bytes, or why there is none; -EBUSY while one is being made, or before start. */
+typedef void meta_export_cb(void *arg, uint64_t idx, uint64_t bytes, const char *fault);
+int meta_export_now(struct meta *m, meta_export_cb *cb, void *arg);
+/* One before an ordered stop, if the state moved and it is a matter of a moment. done is called at once, or within 5 s. */
+void meta_export_last(struct meta *m, void (*done)(void *arg), void *arg);
 
 const struct state *meta_state(const struct meta *m);
 uint64_t meta_session(const struct meta *m);        /* 0 before it is registered */

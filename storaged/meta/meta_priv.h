@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The inside of the command log: meta.c reads, applies and decides what comes next; meta_propose.c
- * queues and sends; meta_snapshot.c writes snapshots.
+ * queues and sends; meta_snapshot.c writes snapshots, meta_export.c
+ * exports.
  */
 #ifndef STORAGED_META_META_PRIV_H
 #define STORAGED_META_META_PRIV_H
 
 #include "storaged/meta/cluster.h"
+#include "storaged/meta/export_format.h"
 #include "storaged/meta/meta.h"
 #include "storaged/meta/snapshot.h"
 
@@ -20,6 +22,7 @@
 #define META_SNAPSHOT_COMMANDS 10000
 #define META_SNAPSHOT_SLICE 256
 #define META_ROWS_KEPT 10000
+#define META_EXPORT_MS 60000
 
 struct proposal {
 	struct proposal *next;
@@ -57,6 +60,22 @@ struct meta_snapshot {
 	uint64_t backoff_ms;
 };
 
+struct meta_export {
+	enum { EXPORT_OFF, EXPORT_IDLE, EXPORT_ENCODING, EXPORT_PUTTING, EXPORT_LISTING, EXPORT_DELETING } state;
+	uint64_t idx;                   /* what is being made */
+	uint64_t n_entities, n_bytes;   /* of its body so far */
+	uint32_t crc;
+	struct iovec *iov;              /* header and body; owned, as is what it names */
+	size_t n_iov, capacity, room;   /* room: behind the last one's end */
+	char key[EXPORT_KEY_MAX];
+	uint64_t done_idx, done_ms, done_bytes; /* the last one stored by this process; 0: none */
+	struct env_timer timer, limit;
+	meta_export_cb *cb;             /* who waits for the next one, or NULL */
+	void *cb_arg;
+	void (*on_last)(void *arg);     /* the stop that waits for it, or NULL */
+	void *last_arg;
+};
+
 struct meta {
 	struct env *env;
 	struct sql_log *sql;
@@ -79,6 +98,7 @@ struct meta {
 	size_t n_pending;               /* waiting and in flight */
 	struct batch batch;
 	struct meta_snapshot snapshot;
+	struct meta_export export;
 
 	struct env_timer kick, retry;
 	uint64_t backoff_ms, started_ms;
@@ -117,5 +137,9 @@ void meta_snapshot_look(struct meta *m);
 /* The state is about to be replaced. */
 void meta_snapshot_cancel(struct meta *m);
 void meta_snapshot_free(struct meta *m);
+
+/* meta_export.c: the state is about to be replaced. */
+void meta_export_cancel(struct meta *m);
+void meta_export_free(struct meta *m);
 
 #endif

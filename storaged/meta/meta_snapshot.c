@@ -75,7 +75,8 @@ static void encode_slice(void *arg)
 void meta_snapshot_look(struct meta *m)
 {
 	struct meta_snapshot *s = &m->snapshot;
-	if (s->state != SNAPSHOT_IDLE || m->session == 0 || m->ended || m->refused || m->must_read)
+	if (s->state != SNAPSHOT_IDLE || m->session == 0 || m->ended || m->refused || m->must_read ||
+	    m->export.state == EXPORT_ENCODING)
 		return;
 	if (state_idx(m->state) - s->base < m->config.snapshot_rows && s->n_commands < META_SNAPSHOT_COMMANDS)
 		return;

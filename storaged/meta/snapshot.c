@@ -190,7 +190,9 @@ void state_snapshot_begin(struct state *s, uint64_t base, state_entity_cb *cb, v
 	must(!s->cursor.active && base <= s->idx);
 	struct snapshot_cursor *c = &s->cursor;
 	*c = (struct snapshot_cursor){ .active = true, .base = base, .idx = s->idx, .cb = cb, .arg = arg };
-	for (struct state_topic *t = s->newest; t != NULL && t->changed_idx > base; t = t->older)
+	if (base == 0)
+		c->next = s->oldest;
+	for (struct state_topic *t = s->newest; base > 0 && t != NULL && t->changed_idx > base; t = t->older)
 		c->next = t;
 	c->next_object = catalogue_changed_after(s->catalogue, base);
 	emit_cluster(s, c);

@@ -10,6 +10,8 @@
 #include "common/must.h"
 #include "common/wire.h"
 #include "storaged/data/data_format.h"
+#include "storaged/meta/export_format.h"
+#include "storaged/meta/snapshot.h"
 #include "storaged/op.h"
 #include "t/sim/run.h"
 
@@ -212,9 +214,36 @@ static void audit_catalogue(struct run *r)
 	}
 }
 
+/* Every export is whole and loads; at most the last two, and one that a death left, are there. */
+static void audit_exports(struct run *r)
+{
+	size_t n;
+	char **keys = sim_bucket_keys(&r->bucket, "meta/", &n);
+	if (n > 3)
+		run_fault(r, "%zu exports are kept", n);
+	for (size_t i = 0; i < n; i++) {
+		const struct sim_object *o = sim_bucket_find(&r->bucket, keys[i]);
+		struct export_header h;
+		struct sql_entity *e = NULL;
+		uint64_t idx = 0;
+		size_t n_entities = 0;
+		const char *fault = export_key_parse(keys[i], &idx) ?
+			export_decode(slice_of(o->data, o->size), idx, &h, &e, &n_entities) : "it is no export's key";
+		struct state *s = state_new();
+		if (fault == NULL && state_load(s, idx, e, n_entities) != 0)
+			fault = "its entities do not load";
+		if (fault != NULL)
+			run_fault(r, "export %.60s: %s", keys[i], fault);
+		state_free(s);
+		free(e);
+	}
+	free(keys);
+}
+
 void audit_bucket(struct run *r)
 {
 	audit_catalogue(r);
+	audit_exports(r);
 	size_t n;
 	struct sim_bucket *b = r->two_buckets ? &r->wal_bucket : &r->bucket;
 	char **keys = sim_bucket_keys(b, "wal/", &n);
