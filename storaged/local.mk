@@ -33,6 +33,7 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/op.c storaged/op.h \
 	storaged/parts.c storaged/parts.h \
 	storaged/proposals.c storaged/proposals.h \
+	storaged/retention.c storaged/retention.h \
 	storaged/segment.h \
 	storaged/watch.c storaged/watch.h
 include storaged/objstore/local.mk

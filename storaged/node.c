@@ -14,6 +14,7 @@
 #include "storaged/handle.h"
 #include "storaged/parts.h"
 #include "storaged/proposals.h"
+#include "storaged/retention.h"
 #include "storaged/watch.h"
 
 typedef void handler_fn(struct node *n, struct call *c);
@@ -155,6 +156,9 @@ static void on_applied(void *arg, const Meta__Command *command, const Meta__Resu
 		break;
 	case META__COMMAND__KIND_CLOSE_TOPIC:
 		topic_closing(n, state_topic_by_id(s, command->close_topic->topic_id.data));
+		break;
+	case META__COMMAND__KIND_UPDATE_TOPIC:
+		node_retention_changed(n, state_topic_by_id(s, command->update_topic->topic_id.data));
 		break;
 	case META__COMMAND__KIND_GROW_TOPIC:
 		node_topic_grow(n, state_topic_by_id(s, command->grow_topic->topic_id.data));
@@ -347,6 +351,9 @@ static const struct engine_events engine_events = {
 	.deleted = on_engine_deleted,
 	.living = on_engine_living,
 	.session = on_engine_session,
+	.retention = on_engine_retention,
+	.retention_shortest = on_engine_retention_shortest,
+	.trim = on_engine_trim,
 };
 
 static void engine_config_fill(const struct node *n, const struct objstore *wal, struct engine_config *c)
@@ -363,6 +370,7 @@ static void engine_config_fill(const struct node *n, const struct objstore *wal,
 		.pack_interval_ms = from->wal_upload_interval_ms,
 		.gc_delay_ms = from->gc_delay_ms,
 		.sweep_interval_ms = from->sweep_interval_ms,
+		.retention_interval_ms = from->retention_interval_ms,
 		.max_message_size = from->max_message_size,
 		.batch_interval_ms = u->has_batch_interval ? u->batch_interval_ms : wal->batch_interval_ms_default,
 		.max_bytes_in_batch = u->has_max_bytes ? u->max_bytes_in_batch : 0,

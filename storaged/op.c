@@ -3,7 +3,7 @@
  * Calls in progress, and the small things that every handler needs: answers, failures, topics as messages.
  * Invariant: a call is answered exactly once, and an op is freed only when nothing refers to it.
  */
-#include "storaged/op.h"
+#include "storaged/retention.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -202,6 +202,7 @@ void node_topic_add(struct node *n, const struct state_topic *t)
 			engine_log_set_closing(nt->log[i]);
 	}
 	HASH_ADD(hh, n->topics, id, sizeof(nt->id), nt);
+	node_retention_note(n, t);
 }
 
 void node_topic_grow(struct node *n, const struct state_topic *t)

@@ -45,6 +45,10 @@ struct node {
 	bool flushed;                           /* engine_stop() is through */
 	struct producer_ids *producer_ids;      /* owned; NULL: nobody asked yet */
 	struct watches *watches;                /* owned; NULL: none yet */
+	struct {
+		bool by_time, by_size;          /* some topic has a rule that goes by it */
+		int64_t shortest_ms;            /* by_time */
+	} retention;
 	char reason[256];                       /* scratch of node_is_ready() */
 	char uuid_hex[33];
 };

@@ -131,6 +131,27 @@ void node_propose_deleted(struct node *n, const struct engine_commit *c, engine_
 	free(id);
 }
 
+void node_propose_trims(struct node *n, const struct engine_trim *trims, size_t n_trims, engine_proposed_cb *done,
+			void *done_arg)
+{
+	Meta__Command command = META__COMMAND__INIT;
+	Meta__TrimMany many = META__TRIM_MANY__INIT;
+	Meta__TrimMany__Trim *trim = must_calloc(n_trims, sizeof(*trim));
+	many.trim = must_calloc(n_trims, sizeof(*many.trim));
+	many.n_trim = n_trims;
+	for (size_t i = 0; i < n_trims; i++) {
+		meta__trim_many__trim__init(&trim[i]);
+		trim[i].log_id = trims[i].log_id;
+		trim[i].start = trims[i].start;
+		many.trim[i] = &trim[i];
+	}
+	command.kind_case = META__COMMAND__KIND_TRIM_MANY;
+	command.trim_many = &many;
+	propose(n, &command, done, done_arg);
+	free(many.trim);
+	free(trim);
+}
+
 void node_propose_recovered(struct node *n, uint64_t session, uint64_t cut, engine_proposed_cb *done, void *done_arg)
 {
 	Meta__Command command = META__COMMAND__INIT;

@@ -26,6 +26,15 @@ static inline bool object_id_is_equal(struct object_id a, struct object_id b)
 	return a.node == b.node && a.session == b.session && a.number == b.number;
 }
 
+static inline int object_id_compare(struct object_id a, struct object_id b)
+{
+	if (a.node != b.node)
+		return a.node < b.node ? -1 : 1;
+	if (a.session != b.session)
+		return a.session < b.session ? -1 : 1;
+	return (a.number > b.number) - (a.number < b.number);
+}
+
 struct object_row {
 	struct object_id id;
 	uint32_t origin;                /* node whose logs it holds */

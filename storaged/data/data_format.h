@@ -79,6 +79,8 @@ void data_top_encode(uint8_t *ret_bytes, const struct data_top *t);
 void data_top_free(struct data_top *t);
 size_t data_top_memory(const struct data_top *t);       /* bytes, for the index cache's bound */
 bool data_top_has(const struct data_top *t, uint64_t log_id);
+/* The first log from log_id on; false: none. */
+bool data_top_next_log(const struct data_top *t, uint64_t log_id, uint64_t *ret_log_id);
 /* The page with what data_index_page_find() / data_state_page_find() would find in this object; NULL: nothing. */
 const struct data_page *data_top_index_page(const struct data_top *t, uint64_t log_id, uint64_t offset);
 const struct data_page *data_top_state_page(const struct data_top *t, uint64_t log_id);

@@ -223,7 +223,7 @@ size_t data_top_memory(const struct data_top *t)
 
 /* ------------------------------------------------------------------ looking */
 
-bool data_top_has(const struct data_top *t, uint64_t log_id)
+bool data_top_next_log(const struct data_top *t, uint64_t log_id, uint64_t *ret_log_id)
 {
 	size_t low = 0, high = t->n_logs;
 	while (low < high) {
@@ -233,7 +233,15 @@ bool data_top_has(const struct data_top *t, uint64_t log_id)
 		else
 			high = middle;
 	}
-	return low < t->n_logs && t->logs[low] == log_id;
+	if (low < t->n_logs)
+		*ret_log_id = t->logs[low];
+	return low < t->n_logs;
+}
+
+bool data_top_has(const struct data_top *t, uint64_t log_id)
+{
+	uint64_t found;
+	return data_top_next_log(t, log_id, &found) && found == log_id;
 }
 
 /* The first page whose last key is (log_id, end) or behind it. */

@@ -11,6 +11,7 @@
 #include "storaged/engine/load.h"
 #include "storaged/engine/merge.h"
 #include "storaged/engine/pack.h"
+#include "storaged/engine/retention.h"
 #include "storaged/engine/sweep.h"
 
 #define SEGMENT_SIZE_DEFAULT (8u << 20)
@@ -23,6 +24,7 @@
 #define INDEX_CACHE_DEFAULT (64u << 20)
 #define PACK_INTERVAL_DEFAULT_MS 600000u
 #define SWEEP_INTERVAL_DEFAULT_MS 3600000u
+#define RETENTION_INTERVAL_DEFAULT_MS 60000u
 
 void log_unref(struct log *log)
 {
@@ -140,6 +142,7 @@ static void on_wal_open(void *arg)
 	packer_consider(e->packer);
 	merger_consider(e->merger);
 	gc_consider(e->gc);
+	retention_begin(e->retention);
 	if (e->n_sessions == 1) /* else when the last one is RECOVERED */
 		sweep_begin(e->sweep);
 	e->events.on_wal_position(e->arg, e->wal.session, wal_seq(&e->wal));
@@ -276,6 +279,8 @@ static int engine_config_complete(struct engine_config *c)
 		c->pack_interval_ms = PACK_INTERVAL_DEFAULT_MS;
 	if (c->sweep_interval_ms == 0)
 		c->sweep_interval_ms = SWEEP_INTERVAL_DEFAULT_MS;
+	if (c->retention_interval_ms == 0)
+		c->retention_interval_ms = RETENTION_INTERVAL_DEFAULT_MS;
 	bool is_bad = c->wal_cache_size / c->segment_size < SEGMENTS_MIN || c->max_inflight > INFLIGHT_MAX ||
 		      c->max_bytes_in_batch > INT32_MAX ||
 		      c->max_unflushed_bytes < (uint64_t)c->max_message_size + FRAME_HEADER + META_MAX;
@@ -312,6 +317,7 @@ int engine_new(struct env *env, struct objstore *wal, struct objstore *data, con
 	e->merger = merger_new(e);
 	e->gc = gc_new(e);
 	e->sweep = sweep_new(e);
+	e->retention = retention_new(e);
 	*ret_engine = e;
 	return 0;
 }
@@ -329,6 +335,7 @@ void engine_free(struct engine *e)
 	merger_free(e->merger);
 	gc_free(e->gc);
 	sweep_free(e->sweep);
+	retention_free(e->retention);
 	index_cache_free(e->index);
 	env_timer_stop(e->env, &e->requests.timer);
 	env_timer_stop(e->env, &e->room_timer);

@@ -27,6 +27,7 @@ struct engine_config {
 	uint64_t pack_interval_ms;      /* its age that is one; 0: 600,000 */
 	uint64_t gc_delay_ms;           /* between the mark of an object and its deletion */
 	uint64_t sweep_interval_ms;     /* of the orphan sweep; 0: an hour */
+	uint64_t retention_interval_ms; /* between two passes of retention; 0: a minute */
 	uint32_t max_message_size;      /* stored batch */
 	uint64_t batch_interval_ms;     /* PUT tokens: one each so often; 0: no limit */
 	uint64_t max_bytes_in_batch;    /* seals a WAL object without a token; 0: 8 MiB */
@@ -43,6 +44,14 @@ struct engine_commit {
 	size_t n_add;
 	const struct object_id *remove;
 	size_t n_remove;
+};
+/* What of a log is kept; see retention.h. */
+struct engine_retention {
+	int64_t ms, bytes;              /* by time, by size; < 0: all */
+	uint64_t start;                 /* its start in the metadata */
+};
+struct engine_trim {
+	uint64_t log_id, start;
 };
 /* What became of a proposal, when that is known; why: of a refusal. */
 typedef void engine_proposed_cb(void *arg, bool applied, const char *why);
@@ -66,6 +75,11 @@ struct engine_events {
 	void (*deleted)(void *arg, const struct object_id *ids, size_t n, engine_proposed_cb *done, void *done_arg);
 	/* Nobody is shown offsets of the log below this; UINT64_MAX: none, the log is gone for ever. Never falls. */
 	uint64_t (*living)(void *arg, uint64_t log_id);
+	/* The log's rule; false: it is gone, or all of it is kept. NULL: of every log. */
+	bool (*retention)(void *arg, uint64_t log_id, struct engine_retention *ret_rule);
+	/* The shortest time of any rule in force, or a shorter one; < 0: none goes by time. by_size: one may go by size. */
+	int64_t (*retention_shortest)(void *arg, bool *ret_by_size);
+	void (*trim)(void *arg, const struct engine_trim *trims, size_t n, engine_proposed_cb *done, void *done_arg);
 	/* ret_watermark: WAL objects below it are packed; untouched when UNKNOWN. */
 	enum engine_session_state (*session)(void *arg, uint64_t session, uint64_t *ret_watermark);
 };
@@ -120,6 +134,8 @@ void engine_log_remove(struct engine *e, struct log *log);
 /* The log begins at start now; a lower one changes nothing. Reads that wait below it are
  * OUT_OF_RANGE. */
 void engine_log_trim(struct engine *e, struct log *log, uint64_t start);
+/* Its rule of retention is another one now. */
+void engine_retention_changed(struct engine *e, uint64_t log_id);
 /* The topic is closing or closed: no more appends but closing ones. */
 void engine_log_set_closing(struct log *log);
 

@@ -38,6 +38,7 @@ struct packer;
 struct merger;
 struct gc;
 struct sweep;
+struct retention;
 struct fetch;
 struct lookup;
 struct read_op;
@@ -63,6 +64,7 @@ struct engine {
 	uint64_t next_object;           /* number of the next data object; never used twice in a session */
 	struct gc *gc;
 	struct sweep *sweep;
+	struct retention *retention;
 	struct load *load;
 	bool serving, stopping, dead;
 

@@ -143,23 +143,6 @@ static enum look log_look(struct gc *g)
 
 /* ---------------------------------------------------------------- one object */
 
-/* The first log of the top from id on; false: none. */
-static bool top_next_log(const struct data_top *top, uint64_t id, uint64_t *ret_id)
-{
-	size_t low = 0, high = top->n_logs;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (top->logs[middle] < id)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == top->n_logs)
-		return false;
-	*ret_id = top->logs[low];
-	return true;
-}
-
 static enum look object_search(struct gc *g, unsigned *steps)
 {
 	struct gc_object *o = &g->object;
@@ -168,7 +151,7 @@ static enum look object_search(struct gc *g, unsigned *steps)
 		const struct data_top *top = index_cache_top(g->engine->index, o->id, &g->wait);
 		if (top == NULL)
 			return LOOK_WAIT;
-		if (!top_next_log(top, o->log_id, &o->log_id))
+		if (!data_top_next_log(top, o->log_id, &o->log_id))
 			return LOOK_DEAD;
 		enum look found = log_look(g);
 		if (found != LOOK_DEAD)
@@ -190,15 +173,6 @@ static enum look object_look(struct gc *g, const struct object_row *row, unsigne
 
 /* ------------------------------------------------------------------- a pass */
 
-static int compare_ids(struct object_id a, struct object_id b)
-{
-	if (a.node != b.node)
-		return a.node < b.node ? -1 : 1;
-	if (a.session != b.session)
-		return a.session < b.session ? -1 : 1;
-	return a.number < b.number ? -1 : a.number > b.number;
-}
-
 /* The object at hand becomes the next one of this node's; NULL: there is none. */
 static const struct object_row *object_next(struct gc *g)
 {
@@ -208,7 +182,7 @@ static const struct object_row *object_next(struct gc *g)
 		row = catalogue_next(engine_catalogue(e), &row->id);
 	if (row == NULL)
 		return NULL;
-	while (g->at < g->n_known && compare_ids(g->known[g->at].id, row->id) < 0)
+	while (g->at < g->n_known && object_id_compare(g->known[g->at].id, row->id) < 0)
 		g->at++;
 	bool is_known = g->at < g->n_known && object_id_is_equal(g->known[g->at].id, row->id);
 	g->object = is_known ? g->known[g->at] : (struct gc_object){ .id = row->id };

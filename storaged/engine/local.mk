@@ -4,6 +4,7 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/engine/arena.c storaged/engine/arena.h \
 	storaged/engine/backoff.c storaged/engine/backoff.h \
 	storaged/engine/batch.c \
+	storaged/engine/cut.c \
 	storaged/engine/decide.c \
 	storaged/engine/engine.c storaged/engine/engine.h \
 	storaged/engine/engine_append.h \
@@ -30,6 +31,7 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/engine/recovery.c storaged/engine/recovery_cut.c storaged/engine/recovery.h \
 	storaged/engine/recovery_read.c \
 	storaged/engine/request.c storaged/engine/request.h \
+	storaged/engine/retention.c storaged/engine/retention.h \
 	storaged/engine/stamp.c storaged/engine/stamp.h \
 	storaged/engine/wait.c \
 	storaged/engine/sweep.c storaged/engine/sweep.h \

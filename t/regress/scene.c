@@ -66,6 +66,7 @@ void scene_start(struct scene *s)
 		.meta = { .node = 1, .host = "host", .cluster_id = "cluster", .slots = 1, .http_address = "" },
 		.wal_cache_size = 1 << 20, .segment_size = 64 << 10, .block_cache_size = 1 << 20,
 		.max_message_size = 32 << 10, .max_partitions = 16, .max_logs = 100,
+		.retention_ms = -1, .retention_bytes = -1,
 	};
 	must(s->node == NULL);
 	s->proc = sim_proc_new(&s->sim, on_dead, s);

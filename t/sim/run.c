@@ -70,6 +70,8 @@ static void configure(struct run *r)
 		.block_cache_size = 1 << 20,
 		.max_message_size = 24 << 10,
 		.max_partitions = 16,
+		.retention_ms = -1,
+		.retention_bytes = -1,
 		.max_logs = 1000,
 	};
 	c->wal_upload_threshold = sim_chance(s, 500) ? sim_between(s, 1 << 10, 64 << 10) : 0;

@@ -29,7 +29,7 @@ struct process {
 		engine_proposed_cb *done;       /* NULL: free */
 		void *done_arg;
 	} proposals[4];                 /* under way */
-	unsigned n_commits, n_recovered, n_merges;
+	unsigned n_commits, n_recovered, n_merges, n_trims;
 	size_t n_deleted;               /* objects */
 };
 
@@ -39,6 +39,7 @@ struct metadata {
 	uint64_t watermark[16];         /* by session */
 	bool recovered[16];
 	uint64_t start[N_LOGS];         /* UINT64_MAX: the log is deleted */
+	struct { int64_t ms, bytes; } rule[N_LOGS];     /* of retention; -1: none */
 	bool forgets_nothing;           /* deletions are not answered */
 };
 extern struct metadata metadata;

@@ -33,6 +33,8 @@ int test_setup(void **state)
 	test_config = defaults;
 	world_init(&world);
 	metadata = (struct metadata){ .catalogue = catalogue_new() };
+	for (int i = 0; i < N_LOGS; i++)
+		metadata.rule[i].ms = metadata.rule[i].bytes = -1;
 	answers = 0;
 	return 0;
 }
@@ -153,6 +155,38 @@ static uint64_t on_living(void *arg, uint64_t log_id)
 	return log_id < 100 + N_LOGS ? metadata.start[log_id - 100] : 0;
 }
 
+static bool on_retention(void *arg, uint64_t log_id, struct engine_retention *ret)
+{
+	if (log_id >= 100 + N_LOGS || metadata.start[log_id - 100] == UINT64_MAX)
+		return false;
+	ret->ms = metadata.rule[log_id - 100].ms;
+	ret->bytes = metadata.rule[log_id - 100].bytes;
+	ret->start = metadata.start[log_id - 100];
+	return ret->ms >= 0 || ret->bytes >= 0;
+}
+
+static int64_t on_retention_shortest(void *arg, bool *ret_by_size)
+{
+	int64_t shortest = -1;
+	*ret_by_size = false;
+	for (int i = 0; i < N_LOGS; i++) {
+		*ret_by_size |= metadata.rule[i].bytes >= 0;
+		if (metadata.rule[i].ms >= 0 && (shortest < 0 || metadata.rule[i].ms < shortest))
+			shortest = metadata.rule[i].ms;
+	}
+	return shortest;
+}
+
+static void on_trim(void *arg, const struct engine_trim *trims, size_t n, engine_proposed_cb *done, void *done_arg)
+{
+	struct process *p = arg;
+	for (size_t i = 0; i < n; i++)
+		if (p->logs[trims[i].log_id - 100] != NULL)
+			log_trim(p, (int)trims[i].log_id - 100, trims[i].start);
+	p->n_trims++;
+	propose(p, done, done_arg);
+}
+
 static enum engine_session_state on_session(void *arg, uint64_t session, uint64_t *ret_watermark)
 {
 	const struct process *p = arg;
@@ -166,7 +200,7 @@ static const struct engine_events events = {
 	.on_fatal = on_fatal, .on_reclaim = on_reclaim, .on_segment_gone = on_segment_gone,
 	.on_wal_position = on_wal_position, .catalogue = on_catalogue, .commit = on_commit,
 	.recovered = on_recovered, .deleted = on_deleted, .living = on_living,
-	.session = on_session,
+	.session = on_session, .retention = on_retention, .retention_shortest = on_retention_shortest, .trim = on_trim,
 };
 
 static void on_started(void *arg, const struct engine_recovery_stats *stats)

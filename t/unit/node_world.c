@@ -20,6 +20,7 @@ static struct objstore *store;
 static struct sql_log *sql;
 struct node *node;
 static bool serving;
+void (*world_config)(struct node_config *c);
 
 /* -------------------------------------------------------------------- the node */
 
@@ -76,6 +77,8 @@ void node_up(void)
 	};
 	env_random(env, c.meta.boot_id, 16);
 	memset(c.meta.instance, 7, 16);
+	if (world_config != NULL)
+		world_config(&c);
 	serving = false;
 	assert_int_equal(node_new(env, store, store, sql, &c, &events, NULL, &node), 0);
 	node_start(node);

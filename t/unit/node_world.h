@@ -16,6 +16,8 @@ extern uint64_t next_peer;              /* the connection of calls */
 /* For cmocka's groups: the node serves. */
 int world_set_up(void **state);
 int world_tear_down(void **state);
+/* What nodes are started with from now on, where it is not the default; NULL: nothing. */
+extern void (*world_config)(struct node_config *c);
 /* Starts a node on the same stores, after node_down(). */
 void node_up(void);
 /* Ends the node as a crash would; no call that writes is under way. */
