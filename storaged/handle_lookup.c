@@ -65,8 +65,9 @@ static void on_found(struct engine_lookup *x, const struct pico_error *error)
 	if (error != NULL) {
 		p->error = part_error_new(error);
 	} else if (x->found) {
+		uint64_t start = log_start(x->log);
 		p->answer.found = true;
-		p->answer.offset = x->at.base;
+		p->answer.offset = x->at.base > start ? x->at.base : start;
 		p->answer.max_timestamp_ms = x->at.max_timestamp_ms;
 	}
 	lookup_settle(p->op);

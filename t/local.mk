@@ -142,7 +142,7 @@ t_40_worker_conn_LDADD = worker-http/libworkerhttp.a $(STORAGED_LIBS) $(CMOCKA_L
 t_40_worker_http_LDADD = worker-http/libworkerhttp.a $(STORAGED_LIBS) $(CMOCKA_LIBS)
 
 check_PROGRAMS += t/40-worker-kafka-produce t/40-worker-kafka-answers t/40-worker-kafka-fetch t/40-worker-kafka-conn \
-	t/40-worker-kafka-topics t/40-worker-kafka-ahead
+	t/40-worker-kafka-topics t/40-worker-kafka-ahead t/40-worker-kafka-offsets
 KAFKA_WORLD = t/lib/kafka_world.c t/lib/kafka_world.h $(LOOPBACK)
 KAFKA_WORLD_LIBS = worker-kafka/libworkerkafka.a $(STORAGED_LIBS) $(CMOCKA_LIBS)
 t_40_worker_kafka_produce_SOURCES = t/40-worker-kafka-produce.c $(KAFKA_WORLD)
@@ -153,6 +153,8 @@ t_40_worker_kafka_fetch_SOURCES = t/40-worker-kafka-fetch.c $(KAFKA_WORLD)
 t_40_worker_kafka_fetch_LDADD = $(KAFKA_WORLD_LIBS)
 t_40_worker_kafka_ahead_SOURCES = t/40-worker-kafka-ahead.c $(KAFKA_WORLD)
 t_40_worker_kafka_ahead_LDADD = $(KAFKA_WORLD_LIBS)
+t_40_worker_kafka_offsets_SOURCES = t/40-worker-kafka-offsets.c $(KAFKA_WORLD)
+t_40_worker_kafka_offsets_LDADD = $(KAFKA_WORLD_LIBS)
 t_40_worker_kafka_topics_SOURCES = t/40-worker-kafka-topics.c $(KAFKA_WORLD)
 t_40_worker_kafka_topics_LDADD = $(KAFKA_WORLD_LIBS)
 t_40_worker_kafka_conn_SOURCES = t/40-worker-kafka-conn.c $(KAFKA_WORLD)

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * ListOffsets: ends of partitions, and where a time is. storaged names the batch, which is read and decoded here, one
- * partition after the other: the first offset whose timestamp is at or after the time, whatever their order.
+ * partition after the other: the first offset whose timestamp is at or after the time, whatever their order. What made
+ * storaged choose the batch may lie before the start of the log, or be nowhere but in the batch's header: then a bounded
+ * number of bytes behind it is looked through.
  */
 #include "worker-kafka/api.h"
+
+#define READS_MAX 16u
+#define READ_BYTES (1u << 20)           /* of a read behind the batch */
 
 enum what { WHAT_LATEST = -1, WHAT_EARLIEST = -2, WHAT_MAX_TIMESTAMP = -3, WHAT_EARLIEST_LOCAL = -4 };
 
@@ -11,7 +16,9 @@ struct part {
 	struct kmsg_list_offsets_response_partition *out;
 	const struct kmsg_list_offsets_request_partition *in;
 	struct topic_want *want;
-	bool looking;                   /* into the batch at out->offset */
+	bool looking;                   /* into batches */
+	uint64_t from;                  /* the first offset that counts in them */
+	unsigned n_reads;
 };
 
 struct list {
@@ -24,47 +31,74 @@ struct list {
 	size_t at;                      /* the part that is looked into */
 };
 
-/* ------------------------------------------------------------------ inside a batch */
+/* ------------------------------------------------------------------ inside batches */
 
 static void look_next(struct request *r);
 
-/* The record asked for; without one nothing is found. */
-static void find_record(struct request *r, struct part *p, const struct topics_pieces *pieces)
+static bool is_better(const struct part *p, const struct record *record)
 {
-	struct record_decoder *decoder = &r->server->decoder;
+	if (record->offset < p->from)
+		return false;
+	if (p->in->timestamp == WHAT_MAX_TIMESTAMP)
+		return p->out->offset < 0 || record->timestamp_ms > p->out->timestamp;
+	return record->timestamp_ms >= p->in->timestamp;
+}
+
+static void find_record(struct record_decoder *decoder, const struct record_batch *b, struct part *p)
+{
+	struct record record;
+	if (p->in->timestamp != WHAT_MAX_TIMESTAMP && b->max_timestamp < p->in->timestamp)
+		return;
+	if (record_decoder_open(decoder, b) != 0)
+		return;
+	while (record_decoder_next(decoder, &record) == 1) {
+		if (!is_better(p, &record))
+			continue;
+		p->out->offset = (int64_t)record.offset;
+		p->out->timestamp = record.timestamp_ms;
+		p->out->leader_epoch = b->leader_epoch;
+		if (p->in->timestamp != WHAT_MAX_TIMESTAMP)
+			break;
+	}
+}
+
+static void look_into(struct request *r, struct part *p, const struct topics_pieces *pieces)
+{
 	struct batch_cursor cursor;
 	struct record_batch b;
-	struct record record;
 	struct slice bytes;
-	int64_t wanted = p->in->timestamp;
-	p->out->offset = p->out->timestamp = -1;
 	batch_cursor_init(&cursor, pieces);
-	if (batch_cursor_next(&cursor, &bytes) == 1 && record_batch_read(bytes, &b) == 0 &&
-	    record_decoder_open(decoder, &b) == 0) {
-		if (wanted == WHAT_MAX_TIMESTAMP)
-			wanted = b.max_timestamp;
-		while (record_decoder_next(decoder, &record) == 1) {
-			if (record.timestamp_ms < wanted)
-				continue;
-			p->out->offset = (int64_t)record.offset;
-			p->out->timestamp = record.timestamp_ms;
-			break;
-		}
-	}
+	while (p->out->offset < 0 && batch_cursor_next(&cursor, &bytes) == 1 && record_batch_read(bytes, &b) == 0)
+		find_record(&r->server->decoder, &b, p);
 	batch_cursor_done(&cursor);
 }
 
-static void on_batch(struct request *r, const struct pico_error *e, const ProtobufCMessage *m, struct topics_pieces *pieces)
+/* Whether p->from is where to look now: behind what was read, or where the log begins since it was trimmed. */
+static bool look_on(struct part *p, const struct pico_error *e, const Ipc__ReadAnswer *a)
+{
+	if (p->n_reads == READS_MAX || p->out->offset >= 0)
+		return false;
+	bool is_trimmed = e->kind == PICO_OUT_OF_RANGE && e->has_start_offset;
+	if (!is_trimmed && (a == NULL || a->end >= a->confirm || a->end <= p->from))
+		return false;
+	p->from = is_trimmed ? e->start_offset : a->end;
+	return true;
+}
+
+static void on_batches(struct request *r, const struct pico_error *e, const ProtobufCMessage *m,
+		       struct topics_pieces *pieces)
 {
 	struct list *d = r->state;
-	struct part *p = &d->parts[d->at++];
-	if (e->kind != PICO_OK || pieces == NULL) {
-		p->out->offset = -1;
-		p->out->error_code = (int16_t)(e->kind != PICO_OK ? error_of(r, e->kind, ERROR_OF_RECORDS) : KAFKA_NONE);
-	} else {
-		find_record(r, p, pieces);
-	}
+	struct part *p = &d->parts[d->at];
+	const Ipc__ReadAnswer *a = (const Ipc__ReadAnswer *)m;
+	if (pieces != NULL)
+		look_into(r, p, pieces);
 	topics_pieces_release(pieces);
+	if (!look_on(p, e, a)) {
+		if (a == NULL)
+			p->out->error_code = (int16_t)error_of(r, e->kind, ERROR_OF_RECORDS);
+		d->at++;
+	}
 	look_next(r);
 }
 
@@ -77,7 +111,7 @@ static void look_next(struct request *r)
 		request_answer(r, d->response);
 		return;
 	}
-	const struct part *p = &d->parts[d->at];
+	struct part *p = &d->parts[d->at];
 	Ipc__ReadRequest m = IPC__READ_REQUEST__INIT;
 	Ipc__LogRef log = IPC__LOG_REF__INIT;
 	Ipc__TopicRef topic = IPC__TOPIC_REF__INIT;
@@ -86,9 +120,9 @@ static void look_next(struct request *r)
 	log.partition = (uint32_t)p->in->partition_index;
 	m.log = &log;
 	m.partition_given = true;
-	m.from = p->out->offset;
-	m.max_bytes = 1;
-	request_call(r, IPC_READ, &m.base, NO_PAYLOAD, request_deadline(r, 0), on_batch);
+	m.from = (int64_t)p->from;
+	m.max_bytes = p->n_reads++ == 0 ? 1 : READ_BYTES;
+	request_call(r, IPC_READ, &m.base, NO_PAYLOAD, request_deadline(r, 0), on_batches);
 }
 
 /* ------------------------------------------------------------------ lookup */
@@ -105,8 +139,11 @@ static void take_answer(struct request *r, struct part *p, const Ipc__LookupAnsw
 	p->out->leader_epoch = a->leader_epoch;
 	if (!a->found)
 		return;
-	p->out->offset = (int64_t)a->offset;
 	p->looking = p->in->timestamp >= 0 || p->in->timestamp == WHAT_MAX_TIMESTAMP;
+	if (p->looking)
+		p->from = a->offset;
+	else
+		p->out->offset = (int64_t)a->offset;
 }
 
 static void on_looked_up(struct request *r, const struct pico_error *e, const ProtobufCMessage *m,

@@ -438,6 +438,9 @@ static void test_lookup_after_trim(void **state)
 	assert_latest(late, 10, 950);
 	assert_lookup(late, 901, true, 10, 950);
 	assert_lookup(late, 301, true, 4, 900);
+	trim("/k/late", 5);             /* inside of the batch with 900: where the log begins is where to look */
+	assert_lookup(late, 301, true, 5, 900);
+	assert_int_equal(lookup(late, IPC__LOOKUP_REQUEST__WHAT__START, 0, -1).offset, 5);
 }
 
 /* ------------------------------------------------------------- producer ids */
