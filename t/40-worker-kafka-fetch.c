@@ -283,19 +283,20 @@ static void test_whole_errors(void **state)
 	world_close();
 }
 
-/* There are no sessions: one is refused for the client to begin anew, and none is begun. */
+/* There are no sessions: one that goes on is refused for the client to begin anew, one that ends may, and none is begun. */
 static void test_sessions(void **state)
 {
 	static const struct {
 		int32_t id, epoch;
 		int16_t error;
 	} rows[] = { { 0, 0, 0 }, { 0, -1, 0 }, { 0, 1, KAFKA_FETCH_SESSION_ID_NOT_FOUND }, { 77, 1, KAFKA_FETCH_SESSION_ID_NOT_FOUND },
-		     { 77, 0, KAFKA_FETCH_SESSION_ID_NOT_FOUND }, { 77, -1, KAFKA_FETCH_SESSION_ID_NOT_FOUND } };
+		     { 77, 0, 0 }, { 77, -1, 0 }, { 0, -2, KAFKA_FETCH_SESSION_ID_NOT_FOUND },
+		     { 77, INT32_MIN, KAFKA_FETCH_SESSION_ID_NOT_FOUND } };
 	struct client c;
 	size_t n = 0;
 	world_open(NULL);
 	client_open(&c, k.port);
-	for (size_t i = 0; i < 6; i++) {
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct kmsg_fetch_request_partition p = { .current_leader_epoch = -1, .partition_max_bytes = 1 };
 		struct kmsg_fetch_request_topic t = { .topic = slice_str("t"), .partitions = &p, .n_partitions = 1 };
 		struct kmsg_fetch_request m = { .replica_id = -1, .max_bytes = MIB, .topics = &t, .n_topics = 1 };

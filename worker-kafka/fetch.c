@@ -13,7 +13,6 @@
 #define WAIT_MAX_MS 300000
 #define BYTES_MAX (55u << 20)           /* of batches in an answer, but for the first */
 #define NO_WAIT_MS 1000                 /* for an answer that does not park */
-#define FULL_EPOCH 0                    /* of a request that names all partitions; -1: and wants no session */
 #define BY_ID 13
 
 struct part {
@@ -256,10 +255,17 @@ static bool fetch_begin(struct request *r)
 	return true;
 }
 
+/* Epoch 0 or -1: all partitions are named, and a session that the request speaks of is over (KIP-227). */
+static bool goes_on_with_session(const struct request *r)
+{
+	const struct kmsg_fetch_request *q = r->message;
+	return r->head.api_version >= 7 && q->session_epoch != 0 && q->session_epoch != -1;
+}
+
 void fetch_handle(struct request *r)
 {
 	const struct kmsg_fetch_request *q = r->message;
-	if (r->head.api_version >= 7 && (q->session_id != 0 || q->session_epoch > FULL_EPOCH)) {
+	if (goes_on_with_session(r)) {
 		struct kmsg_fetch_response *m = KMSG_NEW(&r->region, fetch_response, 1);
 		if (m == NULL) {
 			request_close(r, "memory");
