@@ -219,6 +219,7 @@ static struct slice magic_0(void) { return patched(16, 0, 1); }
 static struct slice magic_1(void) { return patched(16, 1, 1); }
 static struct slice magic_3(void) { return patched(16, 3, 1); }
 static struct slice transactional(void) { return patched(21, BATCH_TRANSACTIONAL, 2); }
+static struct slice stamped(void) { return patched(21, BATCH_LOG_APPEND_TIME, 2); }
 static struct slice control(void) { return patched(21, BATCH_CONTROL, 2); }
 static struct slice control_of_transaction(void) { return patched(21, BATCH_CONTROL | BATCH_TRANSACTIONAL, 2); }
 static struct slice codec_5(void) { return patched(21, 5, 2); }
@@ -300,7 +301,7 @@ static void test_bad_batches(void **state)
 		{ bad_codec_and_crc, KAFKA_CORRUPT_MESSAGE }, { bomb_with_bad_crc, KAFKA_CORRUPT_MESSAGE },
 		{ large, KAFKA_MESSAGE_TOO_LARGE }, { bomb, KAFKA_MESSAGE_TOO_LARGE },
 		{ magic_0, KAFKA_UNSUPPORTED_FOR_MESSAGE_FORMAT }, { magic_1, KAFKA_UNSUPPORTED_FOR_MESSAGE_FORMAT },
-		{ transactional, KAFKA_INVALID_TXN_STATE },
+		{ transactional, KAFKA_INVALID_TXN_STATE }, { stamped, KAFKA_INVALID_TIMESTAMP },
 		{ codec_5, KAFKA_UNSUPPORTED_COMPRESSION_TYPE }, { codec_7, KAFKA_UNSUPPORTED_COMPRESSION_TYPE },
 		{ control, KAFKA_INVALID_RECORD }, { control_of_transaction, KAFKA_INVALID_RECORD },
 		{ no_records, KAFKA_INVALID_RECORD }, { too_few, KAFKA_INVALID_RECORD }, { too_many, KAFKA_INVALID_RECORD },

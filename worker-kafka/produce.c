@@ -69,6 +69,8 @@ static enum kafka_error content_error(struct server *s, struct slice bytes)
 		return KAFKA_INVALID_RECORD;
 	if (b.attributes & BATCH_TRANSACTIONAL)
 		return KAFKA_INVALID_TXN_STATE;
+	if (b.attributes & BATCH_LOG_APPEND_TIME) /* the node's to say */
+		return KAFKA_INVALID_TIMESTAMP;
 	return records_error(s, &b);
 }
 
