@@ -131,6 +131,34 @@ static void test_metadata(void **state)
 	world_close();
 }
 
+/* What a client may do is said when it asks, as bits of Kafka's operations. */
+static void test_operations(void **state)
+{
+	enum { READ = 3, WRITE, CREATE, DELETE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE };
+	static const int of_topic[] = { READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS };
+	static const int of_cluster[] = { CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE };
+	int32_t topic = 0, cluster = 0;
+	struct client c;
+	for (size_t i = 0; i < sizeof(of_topic) / sizeof(of_topic[0]); i++)
+		topic |= 1 << of_topic[i];
+	for (size_t i = 0; i < sizeof(of_cluster) / sizeof(of_cluster[0]); i++)
+		cluster |= 1 << of_cluster[i];
+	world_open(NULL);
+	client_open(&c, k.port);
+	struct kmsg_metadata_request_topic t = { .name = slice_str("t") };
+	struct kmsg_metadata_request m = { .topics = &t, .n_topics = 1, .include_cluster_authorized_operations = true,
+					   .include_topic_authorized_operations = true };
+	for (int16_t version = 8; version <= V; version++) {
+		ask(&c, METADATA, version, version, &m);
+		give_nodes(nth(IPC_NODES, (size_t)version - 8));
+		const struct kmsg_metadata_response *a = answer(&c, METADATA, version, version);
+		assert_int_equal(a->topics[0].topic_authorized_operations, topic);
+		assert_int_equal(a->cluster_authorized_operations, version <= 10 ? cluster : INT32_MIN);
+	}
+	client_close(&c);
+	world_close();
+}
+
 /* More names than one question may have, or one answer has room for: all are answered, in their order. */
 static void test_many_names(void **state)
 {
@@ -279,7 +307,8 @@ static void test_delete(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_metadata), cmocka_unit_test(test_many_names), cmocka_unit_test(test_auto_create),
+		cmocka_unit_test(test_metadata), cmocka_unit_test(test_operations),
+		cmocka_unit_test(test_many_names), cmocka_unit_test(test_auto_create),
 		cmocka_unit_test(test_create), cmocka_unit_test(test_delete),
 	};
 	return cmocka_run_group_tests_name("worker-kafka-topics", tests, NULL, NULL);

@@ -11,7 +11,7 @@
 #define CREATES_MAX 256
 #define PAGE 1000
 #define TOPIC_OPERATIONS 0xdf8          /* read, write, create, delete, alter, describe, configs */
-#define CLUSTER_OPERATIONS 0x1fb0
+#define CLUSTER_OPERATIONS 0x1fa0       /* create, alter, describe, as a broker, configs, produce idempotently */
 #define CONTENT_TYPE "application/octet-stream"
 
 struct metadata {
