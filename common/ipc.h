@@ -24,12 +24,18 @@
 #define IPC_HEADER 24
 #define IPC_MESSAGE_MAX (4u << 20)
 #define IPC_INLINE_MAX (64u << 10)          /* payloads below ride in the frame */
-#define IPC_INBOX_SIZE (64u << 20)
+#define IPC_INBOX_SIZE (64u << 20)          /* behind it in the same memory is an ipc_notice */
+#define IPC_NOTICE_SIZE 4096u
 #define IPC_CREDIT (32u << 20)
 #define IPC_FDS_MAX 4                       /* descriptors with one recvmsg */
 #define IPC_OUT_FDS_MAX 64
 #define IPC_DECODE_MAX (64u << 20)
 #define IPC_RECV_SIZE (256u << 10)
+
+/* What storaged lets a worker see without a frame. */
+struct ipc_notice {
+	uint64_t cuts;                      /* grows before it is known to anybody that records are gone */
+};
 
 enum ipc_flags { IPC_FLAG_ANSWER = 1, IPC_FLAG_ERROR = 2 };
 enum ipc_role { IPC_ROLE_HTTP = 1, IPC_ROLE_ADMIN = 2, IPC_ROLE_KAFKA = 3, IPC_ROLE_HOOK = 4, IPC_ROLE_TEST = 15 };

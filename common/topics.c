@@ -409,6 +409,13 @@ static void finish_refused(struct topics *t)
 	}
 }
 
+/* Storaged's count, and with each connection another range of it. */
+uint64_t topics_cuts(const struct topics *t)
+{
+	uint64_t count = t->inbox != NULL ? topics_inbox_cuts(t->inbox) : UINT32_MAX;
+	return t->generation << 32 | (count & UINT32_MAX);
+}
+
 bool topics_is_full(const struct topics *t)
 {
 	return t->n_calls >= TOPICS_CALLS_MAX / 8 * 7 || t->payload_bytes >= IPC_CREDIT;

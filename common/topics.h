@@ -110,6 +110,9 @@ int batch_cursor_next(struct batch_cursor *c, struct slice *ret_batch);
 bool topics_is_full(const struct topics *t);
 void topics_on_room(struct topics *t, void (*on_room)(void *arg), void *arg);
 
+/* While this stays the same, nothing that was read has been trimmed or deleted since. Never what it was before. */
+uint64_t topics_cuts(const struct topics *t);
+
 bool topics_is_connected(const struct topics *t);
 
 #endif

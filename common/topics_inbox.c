@@ -16,9 +16,10 @@
 int topics_inbox_new(int fd, size_t size, struct topics_inbox **ret_inbox)
 {
 	struct stat st;
-	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size < size)
+	if (fstat(fd, &st) < 0 || size % INBOX_ALIGN != 0 || st.st_size < (off_t)IPC_NOTICE_SIZE ||
+	    (uint64_t)st.st_size - IPC_NOTICE_SIZE < size)
 		return -EPROTO;
-	void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	void *base = mmap(NULL, size + IPC_NOTICE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (base == MAP_FAILED)
 		return -errno;
 	struct topics_inbox *i = must_calloc(1, sizeof(*i));
@@ -51,11 +52,17 @@ int topics_inbox_take(struct topics_inbox *i, size_t length, uint64_t *ret_offse
 	return 0;
 }
 
+uint64_t topics_inbox_cuts(const struct topics_inbox *i)
+{
+	const struct ipc_notice *n = (const struct ipc_notice *)(i->base + i->size);
+	return __atomic_load_n(&n->cuts, __ATOMIC_ACQUIRE);
+}
+
 static void inbox_free_if_unused(struct topics_inbox *i)
 {
 	if (i->current || i->n > 0)
 		return;
-	munmap(i->base, i->size);
+	munmap(i->base, i->size + IPC_NOTICE_SIZE);
 	free(i->range);
 	free(i);
 }

@@ -144,6 +144,13 @@ static void on_segment_gone(void *arg, struct segment *segment)
 		peers_on_segment_gone(s->peers, segment);
 }
 
+static void on_cut(void *arg)
+{
+	struct storaged *s = arg;
+	if (s->peers != NULL)
+		peers_on_cut(s->peers);
+}
+
 static void on_wal_position(void *arg, uint64_t session, uint64_t seq)
 {
 	struct storaged *s = arg;
@@ -236,6 +243,7 @@ static void make_node(struct storaged *s)
 		.on_fatal = on_fatal,
 		.on_reclaim = on_reclaim,
 		.on_segment_gone = on_segment_gone,
+		.on_cut = on_cut,
 		.on_wal_position = on_wal_position,
 	};
 	int rc = node_new(s->env, s->data, s->wal, s->sql, &config, &events, s, &s->node);

@@ -100,6 +100,12 @@ void node_wal_position(const struct node *n, uint64_t *ret_session, uint64_t *re
 
 /* --------------------------------------------------------------- what is applied */
 
+static void tell_cut(struct node *n)
+{
+	if (n->events.on_cut != NULL)
+		n->events.on_cut(n->arg);
+}
+
 static void topic_remove(struct node *n, const uint8_t id[16])
 {
 	struct node_topic *nt;
@@ -111,6 +117,7 @@ static void topic_remove(struct node *n, const uint8_t id[16])
 		if (nt->log[i] != NULL)
 			engine_log_remove(n->engine, nt->log[i]);
 	free(nt);
+	tell_cut(n);
 }
 
 static void logs_trim(struct node *n, const Meta__TrimMany *m)
@@ -122,6 +129,7 @@ static void logs_trim(struct node *n, const Meta__TrimMany *m)
 		if (log != NULL)
 			engine_log_trim(n->engine, log, t->partition[partition].start);
 	}
+	tell_cut(n);
 }
 
 static void topic_closing(struct node *n, const struct state_topic *t)

@@ -42,6 +42,8 @@ struct node_events {
 	void (*on_reclaim)(void *arg, struct segment *segment);
 	/* A segment is about to be freed: the peers send SegmentGone. No pin is left. */
 	void (*on_segment_gone)(void *arg, struct segment *segment);
+	/* Logs lost records or went; nobody has been told yet. What was read of any before may be gone. */
+	void (*on_cut)(void *arg);
 	/* The WAL object being filled changed: WalPosition. */
 	void (*on_wal_position)(void *arg, uint64_t session, uint64_t seq);
 };

@@ -46,7 +46,7 @@ static const char *hello_fault(const struct peers *p, const Ipc__Hello *m)
 static const char *hello_answer(struct peer *peer, uint64_t request_id)
 {
 	struct peers *p = peer->peers;
-	if (p->env->ops->segment_new(p->env, ENV_SEGMENT_INBOX, IPC_INBOX_SIZE, &peer->inbox) < 0) {
+	if (p->env->ops->segment_new(p->env, ENV_SEGMENT_INBOX, IPC_INBOX_SIZE + IPC_NOTICE_SIZE, &peer->inbox) < 0) {
 		peer->inbox = (struct env_segment){ .fd = -1 };
 		return "no memory for an inbox";
 	}
@@ -57,7 +57,7 @@ static const char *hello_answer(struct peer *peer, uint64_t request_id)
 	Ipc__HelloAnswer a = IPC__HELLO_ANSWER__INIT;
 	a.version = IPC_VERSION;
 	a.boot_id = p->config.boot_id;
-	a.inbox_size = peer->inbox.size;
+	a.inbox_size = IPC_INBOX_SIZE;
 	a.credit = IPC_CREDIT;
 	a.wal_session = peer->wal_session;
 	a.wal_seq = peer->wal_seq;
@@ -355,6 +355,14 @@ void peers_on_segment_gone(struct peers *p, struct segment *segment)
 	struct peer *peer;
 	DL_FOREACH(p->all, peer)
 		peer_segment_gone(peer, segment->id);
+}
+
+void peers_on_cut(struct peers *p)
+{
+	struct peer *peer;
+	DL_FOREACH(p->all, peer)
+		if (peer->inbox.base != NULL)
+			__atomic_fetch_add((uint64_t *)(peer->inbox.base + IPC_INBOX_SIZE), 1, __ATOMIC_RELEASE);
 }
 
 void peers_on_wal_position(struct peers *p, uint64_t session, uint64_t seq)

@@ -58,6 +58,7 @@ int peers_add(struct peers *p, int sock);
 /* What node_events says, to be passed on. */
 void peers_on_reclaim(struct peers *p, struct segment *segment);
 void peers_on_segment_gone(struct peers *p, struct segment *segment);
+void peers_on_cut(struct peers *p);
 void peers_on_wal_position(struct peers *p, uint64_t session, uint64_t seq);
 
 struct peers_count {

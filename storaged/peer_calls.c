@@ -178,7 +178,7 @@ static const char *take_payload(struct peer *peer, struct peer_call *pc, const s
 		pc->call.payload = slice_of(pc->inline_payload, pc->credit);
 		return NULL;
 	}
-	int r = inbox_take(&peer->ranges, peer->inbox.size, p->inbox_offset, p->length);
+	int r = inbox_take(&peer->ranges, IPC_INBOX_SIZE, p->inbox_offset, p->length);
 	if (r < 0)
 		return r == -EBUSY ? "inbox range is in use" : "inbox range is outside the inbox";
 	pc->in_inbox = true;

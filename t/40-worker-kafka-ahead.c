@@ -254,6 +254,33 @@ static void test_goes_back(void **state)
 	}
 }
 
+/* After a trim or a delete of whatever log, what was read or only asked before it answers no fetch. */
+static void test_cut(void **state)
+{
+	for (int came = 0; came < 2; came++) {
+		begin();
+		if (came)
+			bring(1);
+		place_run_ms(&k.place, 5);
+		peers_on_cut(k.place.peers);
+		fetch(2, 15);
+		if (!came)
+			assert_true(place_run(&k.place, is_cancelled, nth(IPC_FETCH, 1), SOON));
+		give_fetched(nth(IPC_FETCH, 2), &s, &(struct found){ .error = PICO_OUT_OF_RANGE, .start = 20, .confirm = 100 }, 1);
+		const struct kmsg_fetch_response_partition *p = fetched(answer(&c, FETCH, V, 2), 0);
+		assert_int_equal(p->error_code, KAFKA_OFFSET_OUT_OF_RANGE);
+		assert_int_equal(p->log_start_offset, 20);
+		assert_int_equal(p->records.bytes.n, 0);
+		fetch(3, 20);           /* from then on it is read ahead again */
+		bring(3);
+		expect(3, 3);
+		bring(4);
+		fetch(4, 30);
+		expect(4, 4);
+		close_world();
+	}
+}
+
 /* With the connection it goes, asked or come; who sends no more is asked nothing for. */
 static void test_hang_up(void **state)
 {
@@ -286,7 +313,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_goes_on), cmocka_unit_test(test_end), cmocka_unit_test(test_other_fetches),
 		cmocka_unit_test(test_none), cmocka_unit_test(test_failed), cmocka_unit_test(test_goes_back),
-		cmocka_unit_test(test_hang_up),
+		cmocka_unit_test(test_hang_up), cmocka_unit_test(test_cut),
 	};
 	return cmocka_run_group_tests_name("worker-kafka-ahead", tests, NULL, NULL);
 }

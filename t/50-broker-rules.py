@@ -86,6 +86,23 @@ def ids():
         same(c.fetch(name, 0, 0).high_watermark, 0, "the new one is empty")
 
 
+@test("what was deleted is served to nobody, also to who reads through it and whose next fetch was read ahead")
+def deleted():
+    for version, code in ((11, 3), (13, 100)):
+        with client() as reader, client() as c:
+            name = topic(c, f"deleted{version}")
+            for i in range(8):
+                c.produce(name, 0, one(b"%d" % i))
+            key = name if version < 13 else c.topic_id(name)
+            for i in range(4):
+                p = reader.fetch(key, 0, i, version=version, max_bytes=1)
+                same([b.base_offset for b in kafka_wire.batches(p.records)], [i], "one batch after the other")
+                time.sleep(0.05)        # for what is read ahead to be there, below the time it is kept
+            n.http("DELETE", f"/{name}")
+            p = reader.fetch(key, 0, 4, version=version, max_bytes=1)
+            same((p.error_code, p.records), (code, b""), f"Fetch {version} after the delete")
+
+
 @test("the controller is one of the brokers; leader epochs are the same everywhere, and checked")
 def epochs():
     with client() as c:

@@ -64,6 +64,7 @@ void fetch_ahead_begin(struct fetch_ahead *a, const Ipc__FetchRequest *m)
 	a->part = *m->part[0];
 	memcpy(a->topic_id, m->part[0]->topic_id.data, sizeof(a->topic_id));
 	a->max_bytes = m->max_bytes;
+	a->cuts = topics_cuts(a->server->topics);
 	Ipc__FetchRequest copy = *m;
 	a->call = topics_call(a->server->topics, IPC_FETCH, &copy.base, slice_of(NULL, 0), m->deadline_ms, on_answer, a);
 }
@@ -81,7 +82,7 @@ bool fetch_ahead_take(struct fetch_ahead *a, struct request *r, const Ipc__Fetch
 	static const struct pico_error ok = { .kind = PICO_OK };
 	Ipc__FetchAnswer answer = IPC__FETCH_ANSWER__INIT;
 	Ipc__FetchAnswer__Part *part = &a->found;
-	if ((a->call == NULL && a->pieces == NULL) || !is_same(a, m)) {
+	if ((a->call == NULL && a->pieces == NULL) || a->cuts != topics_cuts(a->server->topics) || !is_same(a, m)) {
 		fetch_ahead_drop(a);
 		return false;
 	}

@@ -2,7 +2,8 @@
  *
  * What a consumer will ask next: read while it takes what it got, so that the way to storaged costs it nothing. For
  * fetches of one partition that left something behind; one at a time a connection, inside of which it lies. What is
- * not asked for within AHEAD_MS is given back.
+ * not asked for within AHEAD_MS is given back; what was asked for before anything was trimmed or deleted is nobody's
+ * answer afterwards.
  */
 #ifndef WORKER_KAFKA_FETCH_AHEAD_H
 #define WORKER_KAFKA_FETCH_AHEAD_H
@@ -18,6 +19,7 @@ struct fetch_ahead {
 	Ipc__FetchRequest__Part part;
 	uint8_t topic_id[16];
 	uint32_t max_bytes;
+	uint64_t cuts;                  /* topics_cuts() before it was asked */
 	struct topics_call *call;       /* under way, or NULL */
 	Ipc__FetchAnswer__Part found;   /* with pieces */
 	struct topics_pieces *pieces;   /* of an answer that has come, or NULL */

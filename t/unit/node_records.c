@@ -512,7 +512,9 @@ static void test_trim(void **state)
 	for (int i = 0; i < 5; i++)
 		append("/t/trim", 2);
 	trim_to("/t/trim", 0, 0);
+	unsigned before = n_cuts;
 	trim_to("/t/trim", 5, 5);       /* inside a batch */
+	assert_int_equal(n_cuts, before + 1);
 	read_below("/t/trim", 4, 5);
 	trim_to("/t/trim", 3, 5);       /* never back */
 	trim_refused("/t/trim", 11, PICO_OUT_OF_RANGE);

@@ -19,6 +19,7 @@ struct env *env;
 static struct objstore *store;
 static struct sql_log *sql;
 struct node *node;
+unsigned n_cuts;
 static bool serving;
 void (*world_config)(struct node_config *c);
 
@@ -33,6 +34,11 @@ static void on_fatal(void *arg, int code, const char *text)
 {
 	fprintf(stderr, "fatal %d: %s\n", code, text);
 	abort();
+}
+
+static void on_cut(void *arg)
+{
+	n_cuts++;
 }
 
 void run_until(const bool *done)
@@ -68,7 +74,7 @@ bool run_for(const bool *done, uint64_t ms)
 
 void node_up(void)
 {
-	static const struct node_events events = { .on_serving = on_serving, .on_fatal = on_fatal };
+	static const struct node_events events = { .on_serving = on_serving, .on_fatal = on_fatal, .on_cut = on_cut };
 	struct node_config c = {
 		.meta = { .node = 1, .host = "h", .cluster_id = "c", .slots = 1, .http_address = "",
 			  .kafka_address = "h:9092" },

@@ -11,6 +11,7 @@
 extern struct env *env;
 extern struct node *node;
 extern uint64_t next_request;           /* id of the last call */
+extern unsigned n_cuts;                 /* on_cut so far */
 extern uint64_t next_peer;              /* the connection of calls */
 
 /* For cmocka's groups: the node serves. */
