@@ -39,8 +39,9 @@ storaged_libstoraged_a_SOURCES += \
 include storaged/objstore/local.mk
 include storaged/data/local.mk
 include storaged/engine/local.mk
+include storaged/group/local.mk
 
 pkglibexec_PROGRAMS += storaged/storaged
 storaged_storaged_SOURCES = storaged/main.c
 storaged_storaged_LDADD = $(STORAGED_LIBS)
-EXTRA_DIST += storaged/README storaged/data/README
+EXTRA_DIST += storaged/README storaged/data/README storaged/group/README

@@ -67,6 +67,15 @@ check_PROGRAMS += t/00-unit-ipc
 t_00_unit_ipc_SOURCES = t/unit/ipc.c
 t_00_unit_ipc_LDADD = $(TEST_LIBS)
 
+check_PROGRAMS += t/00-unit-group
+t_00_unit_group_SOURCES = t/unit/group.c
+t_00_unit_group_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += t/00-unit-group-offsets
+t_00_unit_group_offsets_SOURCES = t/unit/group_offsets.c
+t_00_unit_group_offsets_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
+EXTRA_DIST += t/golden/group_records.py t/golden/group_records.bin
+
 check_PROGRAMS += t/00-unit-http1
 t_00_unit_http1_SOURCES = t/unit/http1.c
 t_00_unit_http1_LDADD = worker-http/libworkerhttp.a $(TEST_LIBS)

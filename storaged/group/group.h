@@ -26,7 +26,8 @@
 #define GROUP_INSTANCE_ID_MAX 255
 #define GROUP_WORD_MAX 255              /* protocol types and names, client ids, hosts */
 #define GROUP_PROTOCOLS_MAX 32
-#define GROUP_BYTES_MAX (3u << 19)      /* ids and metadata of all members; assignments the same: both fit one answer */
+#define GROUP_BYTES_MAX (5u << 19)        /* ids and metadata of all members ... */
+#define GROUP_ASSIGNMENTS_MAX (5u << 18)  /* ... and their assignments: together they fit an answer */
 
 struct group;
 struct group_member;
