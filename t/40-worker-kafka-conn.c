@@ -59,6 +59,11 @@ static void frame_head(struct client *c, uint32_t length)
 	client_send(c, slice_of(head, 4));
 }
 
+static void on_drained(void *arg)
+{
+	k.drained = true;
+}
+
 /* ------------------------------------------------------------------ what is no request */
 
 static void test_no_frames(void **state)
@@ -116,6 +121,57 @@ static void test_no_frame_behind(void **state)
 	expect_cut(&c, "unknown api", 1);
 	assert_int_equal(n_calls(IPC_SUBMIT), 1);
 	client_close(&c);
+	world_close();
+}
+
+static bool has_conns(void *arg)
+{
+	return k.server.acceptor->n_conns == *(unsigned *)arg;
+}
+
+static void few_quick(struct conf *c)
+{
+	c->max_inflight = 2;
+}
+
+/* A connection that ends while its client still sends: the answers arrive all the same, and it is waited for a while. */
+static void test_end_under_input(void **state)
+{
+	struct client drained, refused;
+	unsigned none = 0;
+	struct slice large = large_batch(300000);
+	world_open(few_quick);
+	client_open(&drained, k.port);
+	client_open(&refused, k.port);
+	produce_one(&refused, 7, batch_of(1, "x"));
+	send_frame(&refused, 77, 0, slice_str(""));
+	nth(IPC_SUBMIT, 0);
+	for (int32_t i = 0; i < 2; i++)
+		produce_one(&drained, i, batch_of(1, "x"));
+	nth(IPC_SUBMIT, 2);
+	client_send(&drained, large);           /* not read: two requests are under way */
+	client_send(&refused, large);
+	give_stored(nth(IPC_SUBMIT, 0), 7);
+	place_run_ms(&k.place, 30);
+	assert_int_equal(k.server.acceptor->n_conns, 2);
+	server_drain(&k.server, on_drained, NULL);
+	give_stored(nth(IPC_SUBMIT, 1), 5);
+	give_stored(nth(IPC_SUBMIT, 2), 6);
+	uint64_t began = env_now_ms(k.place.env);
+	place_run_ms(&k.place, 50);             /* the clients have not looked yet */
+	for (int32_t i = 0; i < 2; i++)
+		assert_int_equal(produced(answer(&drained, PRODUCE, V, i), 0)->base_offset, 5 + i);
+	assert_int_equal(produced(answer(&refused, PRODUCE, V, 7), 0)->base_offset, 7);
+	client_wait_end(&drained);
+	client_wait_end(&refused);
+	assert_int_equal(n_calls(IPC_SUBMIT), 3);
+	assert_int_equal(metrics->value[METRIC_KAFKA_BUFFERED_BYTES], 0);
+	assert_false(k.drained);
+	assert_true(place_run(&k.place, has_conns, &none, SOON)); /* though they stay open */
+	assert_in_range(env_now_ms(k.place.env) - began, 290, SOON);
+	assert_true(k.drained);
+	client_close(&drained);
+	client_close(&refused);
 	world_close();
 }
 
@@ -548,7 +604,8 @@ static void test_storaged_full(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_no_frames), cmocka_unit_test(test_no_frame_behind), cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_no_frames), cmocka_unit_test(test_no_frame_behind), cmocka_unit_test(test_end_under_input),
+		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_api_versions), cmocka_unit_test(test_other_versions), cmocka_unit_test(test_inflight),
 		cmocka_unit_test(test_waiting_frames), cmocka_unit_test(test_refused_frames),
 		cmocka_unit_test(test_never_reads), cmocka_unit_test(test_stalled), cmocka_unit_test(test_timeouts),

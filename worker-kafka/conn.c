@@ -27,6 +27,8 @@
 #define RUNS_MAX 64
 #define SMALL_FRAME 65536u              /* is taken whatever other connections hold */
 #define FRAMES_HELD 8u                  /* of max-request-size, by all connections together */
+#define LINGER_MS 2000                  /* how long what a client still sends behind its last answer is read and dropped */
+#define LINGER_DRAIN_MS 300
 
 struct conn {
 	unsigned magic;
@@ -54,6 +56,9 @@ struct conn {
 	bool starved;                   /* waits until all connections hold less */
 	bool sending;
 	bool no_input;                  /* no more requests are taken */
+	bool eof;                       /* the client sends nothing more */
+	bool lingering;                 /* all is said: waits for the client to end, too */
+	uint64_t finished_ms;
 	bool readable;                  /* poll said so */
 	bool dead;
 };
@@ -180,6 +185,8 @@ static uint64_t conn_now(const struct conn *c)
 static uint64_t conn_deadline(const struct conn *c)
 {
 	const struct conf *conf = c->server->conf;
+	if (c->lingering)
+		return c->finished_ms + (c->server->draining ? LINGER_DRAIN_MS : LINGER_MS);
 	if (c->sending)
 		return c->sent_ms + conf->stall_timeout_ms;
 	if (c->server->full || c->first != NULL || c->starved || c->muted_until_ms != 0)
@@ -304,6 +311,34 @@ static void conn_end_of_input(struct conn *c)
 			r->handler->on_drain(r);
 }
 
+/* Behind the last answer. A socket that is closed with input unread is reset, and answers still on their way are lost: so the
+ * input is read, and dropped, until the client ends. */
+static void conn_finish(struct conn *c)
+{
+	if (c->eof) {
+		conn_close(c);
+		return;
+	}
+	shutdown(c->fd, SHUT_WR);
+	conn_drop_queue(c);
+	fetch_ahead_drop(&c->ahead);
+	buf_reset(&c->in, 0);
+	c->no_input = c->lingering = true;
+	c->sending = false;
+	c->finished_ms = conn_now(c);
+}
+
+static void conn_drop_input(struct conn *c)
+{
+	uint8_t bytes[READ_MAX];
+	ssize_t n;
+	do
+		n = recv(c->fd, bytes, sizeof(bytes), 0);
+	while (n == READ_MAX);
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+		conn_close(c);
+}
+
 static ssize_t conn_recv(struct conn *c, bool *ret_full)
 {
 	struct buf *to = &c->in;
@@ -334,6 +369,7 @@ static bool conn_read(struct conn *c)
 		c->since_ms = conn_now(c);
 		return true;
 	}
+	c->eof = n == 0;
 	if (n == 0)
 		conn_end_of_input(c);
 	else if (errno != EAGAIN && errno != EINTR)
@@ -396,7 +432,7 @@ static bool conn_pop_done(struct conn *c)
 	bool progress = false;
 	while (c->first != NULL && c->first->done) {
 		if (c->first->close) {
-			conn_close(c);
+			conn_finish(c);
 			return false;
 		}
 		if (c->first->sent < c->first->size)
@@ -494,10 +530,10 @@ static void conn_run(void *arg)
 	}
 	if (c->dead)
 		return;
-	if (c->no_input && c->first == NULL) {
-		conn_close(c);
+	if (c->no_input && c->first == NULL && !c->lingering)
+		conn_finish(c);
+	if (c->dead)
 		return;
-	}
 	if (buf_len(&c->in) == 0)
 		buf_reset(&c->in, 0);
 	conn_account(c);
@@ -525,6 +561,10 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 		conn_close(c);
 		return;
 	}
+	if (c->lingering) {
+		conn_drop_input(c);
+		return;
+	}
 	if (events & UV_READABLE)
 		c->readable = true;
 	conn_run(c);
@@ -532,7 +572,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 
 static void conn_poll(struct conn *c)
 {
-	int events = conn_has_room(c) ? UV_READABLE : 0;
+	int events = c->lingering || conn_has_room(c) ? UV_READABLE : 0;
 	if (c->sending)
 		events |= UV_WRITABLE;
 	if (events == c->events)
