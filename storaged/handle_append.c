@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "common/topic_name.h"
+#include "storaged/expiry.h"
 #include "storaged/handle.h"
 
 #define PRODUCER_ID_MAX 256
@@ -160,6 +161,7 @@ void handle_append(struct node *n, struct call *c)
 		append_fail_type(c, t, log);
 		return;
 	}
+	expiry_touch(n, t);
 	struct op *op = op_new(n, c);
 	op->refs = 1;
 	op->partition = partition;

@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 
+#include "storaged/expiry.h"
 #include "storaged/handle.h"
 
 int node_propose_close(struct node *n, const uint8_t topic_id[16], uint32_t partition, bool begin, meta_result_cb *cb,
@@ -137,6 +138,7 @@ void handle_close(struct node *n, struct call *c)
 	const struct state_topic *t = node_find_topic(n, c, r->topic);
 	if (t == NULL)
 		return;
+	expiry_touch(n, t);
 	struct op *op = op_new(n, c);
 	memcpy(op->topic_id, t->id, sizeof(op->topic_id));
 	op->refs = 1;

@@ -9,6 +9,7 @@
 
 #include "common/record_batch.h"
 #include "common/topic_name.h"
+#include "storaged/expiry.h"
 #include "storaged/handle.h"
 
 #define CONTENT_TYPE_MAX 1024
@@ -268,6 +269,18 @@ static void create_fill(struct op *op, const Ipc__CreateRequest *r, const struct
 	create->reserved_allowed = r->reserved_allowed;
 }
 
+/* A topic that is over gives its names back: the command that says so goes before this one's. */
+static void make_way(struct node *n, const Ipc__CreateRequest *r)
+{
+	const struct state *s = meta_state(n->meta);
+	const struct state_topic *named = state_topic_by_name(s, slice_str(r->name));
+	const struct state_topic *aliased = state_topic_by_alias(s, slice_str(r->kafka_topic));
+	if (named != NULL)
+		expiry_is_over(n, named);
+	if (aliased != NULL)
+		expiry_is_over(n, aliased);
+}
+
 /* On failure nothing was taken and nothing is answered yet. */
 static bool create_propose(struct op *op, const Ipc__CreateRequest *r, struct pico_error *e)
 {
@@ -279,6 +292,7 @@ static bool create_propose(struct op *op, const Ipc__CreateRequest *r, struct pi
 	command.kind_case = META__COMMAND__KIND_CREATE_TOPIC;
 	command.create_topic = &create;
 	create_fill(op, r, &config, &create);
+	make_way(op->node, r);
 	op->refs++;
 	if (meta_propose(op->node->meta, &command, on_created, op) < 0) {
 		pico_error_set(e, PICO_THROTTLED, "too many metadata changes are waiting; try again");

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "storaged/expiry.h"
 #include "storaged/parts.h"
 #include "storaged/watch.h"
 
@@ -355,6 +356,15 @@ static struct watch *fetch_watch(struct node *n, struct call *c, const Ipc__Fetc
 	return NULL;
 }
 
+/* Whatever is asked for is used, whether there is something to read or not. */
+static void fetch_touch(struct watch *w)
+{
+	struct node *n = w->node;
+	for (uint32_t i = 0; i < w->n && n->expiry != NULL; i++)
+		if (w->entry[i]->place != WATCH_FORGOTTEN)
+			expiry_touch_id(n, w->entry[i]->topic_id);
+}
+
 void handle_fetch(struct node *n, struct call *c)
 {
 	const Ipc__FetchRequest *r = (const Ipc__FetchRequest *)c->request;
@@ -381,6 +391,7 @@ void handle_fetch(struct node *n, struct call *c)
 	op->on_stop = fetch_stop;
 	w->op = op;
 	w->on_change = on_change;
+	fetch_touch(w);
 	watch_begin(w);
 	op_arm(op, on_fetch_timer);
 	fetch_try(op);

@@ -43,7 +43,7 @@ static void listing_done(struct listing *l)
 /* False when the answer is full. */
 static bool list_add(struct node *n, const struct state_topic *t, struct listing *l)
 {
-	if (!node_topic_is_born(n, t))
+	if (!node_topic_is_there(n, t))
 		return true;
 	l->has_more = l->n == l->limit || l->bytes > ANSWER_BYTES_MAX;
 	if (l->has_more)
@@ -120,7 +120,7 @@ struct found {
 	Ipc__Error error;
 };
 
-static const struct state_topic *find(const struct node *n, const Ipc__TopicRef *ref, bool kafka_names,
+static const struct state_topic *find(struct node *n, const Ipc__TopicRef *ref, bool kafka_names,
 				      struct pico_error *e)
 {
 	const struct state *s = meta_state(n->meta);
@@ -134,7 +134,7 @@ static const struct state_topic *find(const struct node *n, const Ipc__TopicRef 
 		t = state_topic_by_alias(s, slice_str(ref->name));
 	else
 		t = state_topic_find(s, slice_str(ref->name));
-	if (t != NULL && node_topic_is_born(n, t))
+	if (t != NULL && node_topic_is_there(n, t))
 		return t;
 	if (e->kind == PICO_OK)
 		node_no_topic(n, ref, e);

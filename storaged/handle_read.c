@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "storaged/expiry.h"
 #include "storaged/handle.h"
 
 #define READ_BYTES_MAX (8u << 20)
@@ -107,6 +108,7 @@ void handle_read(struct node *n, struct call *c)
 	struct position p;
 	if (!position_find(n, c, r->log, r->partition_given, r->from_end, r->from, &p))
 		return;
+	expiry_touch(n, p.topic);
 	struct op *op = op_new(n, c);
 	op->refs = 1;
 	op->partition = p.partition;
@@ -162,6 +164,7 @@ void handle_wait(struct node *n, struct call *c)
 	struct position p;
 	if (!position_find(n, c, r->log, r->partition_given, r->from_end, r->from, &p))
 		return;
+	expiry_touch(n, p.topic);
 	struct op *op = op_new(n, c);
 	op->wait = (struct engine_wait){ .log = p.log, .from = p.from, .on_ready = on_wait_ready };
 	op->on_cancel = wait_cancel;

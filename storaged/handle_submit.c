@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "storaged/expiry.h"
 #include "storaged/parts.h"
 
 #define SUBMIT_PARTS_MAX 10000u
@@ -94,6 +95,7 @@ static void part_submit(struct op *op, struct submit_part *p, const Ipc__SubmitR
 		submit_settle(op);
 		return;
 	}
+	expiry_touch(n, t);
 	p->under_way = true;
 	p->append = (struct engine_append){
 		.log = log, .payload = batch, .as_is = true, .log_append_time = r->log_append_time,

@@ -15,6 +15,7 @@ include storaged/meta/local.mk
 
 storaged_libstoraged_a_SOURCES += \
 	storaged/call.h \
+	storaged/expiry.c storaged/expiry.h \
 	storaged/handle.h \
 	storaged/handle_append.c \
 	storaged/handle_close.c \

@@ -130,6 +130,11 @@ static void on_fatal(void *arg, int code, const char *text)
 	child_fatal(code, "%s", text);
 }
 
+static void on_warning(void *arg, const char *text)
+{
+	log_warn("%s", text);
+}
+
 static void on_reclaim(void *arg, struct segment *segment)
 {
 	struct storaged *s = arg;
@@ -241,6 +246,7 @@ static void make_node(struct storaged *s)
 	static const struct node_events events = {
 		.on_serving = on_serving,
 		.on_fatal = on_fatal,
+		.on_warning = on_warning,
 		.on_reclaim = on_reclaim,
 		.on_segment_gone = on_segment_gone,
 		.on_cut = on_cut,

@@ -11,6 +11,7 @@
 
 #include "common/control.h"
 #include "common/metrics.h"
+#include "storaged/expiry.h"
 #include "storaged/handle.h"
 #include "storaged/parts.h"
 #include "storaged/proposals.h"
@@ -113,6 +114,7 @@ static void topic_remove(struct node *n, const uint8_t id[16])
 	if (nt == NULL)
 		return;
 	HASH_DEL(n->topics, nt);
+	expiry_remove(n, id);
 	for (uint32_t i = 0; i < nt->n_logs; i++)
 		if (nt->log[i] != NULL)
 			engine_log_remove(n->engine, nt->log[i]);
@@ -182,6 +184,7 @@ static void serve(struct node *n)
 {
 	n->phase = NODE_SERVING;
 	meta_export_start(n->meta);
+	expiry_begin(n);
 	if (n->events.on_serving != NULL)
 		n->events.on_serving(n->arg);
 }
@@ -239,10 +242,18 @@ static void on_recovered(void *arg, const struct engine_recovery_stats *stats)
 		serve(n);
 }
 
+static void clock_check(struct node *n)
+{
+	if (engine_clock_before(n->engine, meta_clock_before_ms(n->meta)) && n->events.on_warning != NULL)
+		n->events.on_warning(n->arg, "the clock is more than 90 days ahead of all that was ever written here: nothing "
+				     "is deleted for its age in the next ten minutes; set the clock right");
+}
+
 static void on_registered(void *arg, uint64_t session)
 {
 	struct node *n = arg;
 	const struct state *s = meta_state(n->meta);
+	clock_check(n);
 	const uint32_t node = n->config.meta.node;
 	n->session = session;
 	n->phase = NODE_RECOVERING;
@@ -466,6 +477,7 @@ void node_free(struct node *n)
 	engine_free(n->engine);
 	n->engine = NULL;
 	meta_free(n->meta);
+	expiry_free(n);
 	node_forget_proposals(n);
 	while (n->ops != NULL)
 		op_free(n->ops);

@@ -38,6 +38,8 @@ struct node_events {
 	void (*on_serving)(void *arg);
 	/* The start or the run cannot go on; code as in operations (1, 3, 75). The process exits after one line. */
 	void (*on_fatal)(void *arg, int code, const char *text);
+	/* Something that an operator should know; the node goes on. NULL: nobody listens. */
+	void (*on_warning)(void *arg, const char *text);
 	/* A segment that only readers pin is needed: the peers send Reclaim. */
 	void (*on_reclaim)(void *arg, struct segment *segment);
 	/* A segment is about to be freed: the peers send SegmentGone. No pin is left. */

@@ -3,11 +3,14 @@
  * Calls in progress, and the small things that every handler needs: answers, failures, topics as messages.
  * Invariant: a call is answered exactly once, and an op is freed only when nothing refers to it.
  */
-#include "storaged/retention.h"
+#include "storaged/op.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "storaged/expiry.h"
+#include "storaged/retention.h"
 
 /* ------------------------------------------------------------------ answers */
 
@@ -138,6 +141,11 @@ bool node_topic_is_born(const struct node *n, const struct state_topic *t)
 	return !t->initial || first == NULL || t->partition[0].start > p.offset || log_confirm(first) > p.end;
 }
 
+bool node_topic_is_there(struct node *n, const struct state_topic *t)
+{
+	return node_topic_is_born(n, t) && !expiry_is_over(n, t);
+}
+
 const struct state_topic *node_find_topic(struct node *n, struct call *c, const Ipc__TopicRef *ref)
 {
 	bool by_id = ref != NULL && ref->topic_id.len == 16;
@@ -148,7 +156,7 @@ const struct state_topic *node_find_topic(struct node *n, struct call *c, const 
 	const struct state *s = meta_state(n->meta);
 	const struct state_topic *t = by_id ? state_topic_by_id(s, ref->topic_id.data)
 					    : state_topic_find(s, slice_str(ref->name));
-	if (t != NULL && node_topic_is_born(n, t))
+	if (t != NULL && node_topic_is_there(n, t))
 		return t;
 	struct pico_error e;
 	node_no_topic(n, ref, &e);
@@ -203,6 +211,7 @@ void node_topic_add(struct node *n, const struct state_topic *t)
 	}
 	HASH_ADD(hh, n->topics, id, sizeof(nt->id), nt);
 	node_retention_note(n, t);
+	expiry_add(n, t);
 }
 
 void node_topic_grow(struct node *n, const struct state_topic *t)
@@ -273,7 +282,7 @@ void topic_message_fill(const struct node *n, const struct state_topic *t, uint3
 	ret->m.settings_version = t->settings_version;
 	ret->m.created_ms = t->created_ms;
 	ret->m.ttl_seconds = t->ttl_seconds;
-	ret->m.expires_at_ms = t->expires_at_ms;
+	ret->m.expires_at_ms = t->ttl_seconds == 0 ? t->expires_at_ms : 0;
 	ret->m.n_partitions = count;
 	ret->m.partitions = ret->pointer;
 }

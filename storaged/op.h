@@ -45,6 +45,7 @@ struct node {
 	bool flushed;                           /* engine_stop() is through */
 	struct producer_ids *producer_ids;      /* owned; NULL: nobody asked yet */
 	struct watches *watches;                /* owned; NULL: none yet */
+	struct expiry *expiry;                  /* owned; NULL: no topic expires */
 	struct {
 		bool by_time, by_size;          /* some topic has a rule that goes by it */
 		int64_t shortest_ms;            /* by_time */
@@ -103,6 +104,8 @@ void call_fail(struct call *c, enum pico_error_kind kind, const char *fmt, ...) 
 /* False while the first records of a create are not durable: a crash would take the topic back, so nobody is
  * told of it. */
 bool node_topic_is_born(const struct node *n, const struct state_topic *t);
+/* It is born, and it did not end by its TTL. */
+bool node_topic_is_there(struct node *n, const struct state_topic *t);
 /* Resolves a reference; NULL (and the call is answered) when there is no such topic. */
 const struct state_topic *node_find_topic(struct node *n, struct call *c, const Ipc__TopicRef *ref);
 /* What to say of a topic that is not there: NOT_FOUND, or GONE while forks of it are left. */

@@ -17,7 +17,7 @@ struct log *part_find_log(struct node *n, const uint8_t *topic_id, size_t topic_
 			  const struct state_topic **ret_topic, struct pico_error *ret_error)
 {
 	const struct state_topic *t = topic_id_len == 16 ? state_topic_by_id(meta_state(n->meta), topic_id) : NULL;
-	if (t == NULL || !node_topic_is_born(n, t)) {
+	if (t == NULL || !node_topic_is_there(n, t)) {
 		bool gone = topic_id_len == 16 && state_soft_deleted_by_id(meta_state(n->meta), topic_id) != NULL;
 		pico_error_set(ret_error, gone ? PICO_GONE : PICO_NOT_FOUND, gone ? "the stream was deleted" : "no such stream");
 		return NULL;

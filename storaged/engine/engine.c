@@ -217,6 +217,22 @@ const char *engine_fault(const struct engine *e)
 	return wal_fault(&e->wal) != NULL ? wal_fault(&e->wal) : packer_fault(e->packer);
 }
 
+int64_t engine_stamp_ms(struct engine *e)
+{
+	return stamp_now_ms(&e->stamp, e->env);
+}
+
+int64_t engine_due_ms(struct engine *e)
+{
+	return stamp_due_ms(&e->stamp, e->env);
+}
+
+bool engine_clock_before(struct engine *e, int64_t last_ms)
+{
+	stamp_doubt(&e->stamp, e->env, last_ms);
+	return e->stamp.doubted_until_ms != 0;
+}
+
 void engine_wal_position(const struct engine *e, uint64_t *ret_session, uint64_t *ret_seq)
 {
 	*ret_session = e->wal.session;
@@ -401,6 +417,11 @@ uint64_t log_confirm(const struct log *log)
 uint64_t log_next(const struct log *log)
 {
 	return log->submitted.next;
+}
+
+int64_t log_last_append_ms(const struct log *log)
+{
+	return log->submitted.last_time;
 }
 
 bool log_is_closed(const struct log *log)

@@ -8,6 +8,7 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/engine/decide.c \
 	storaged/engine/engine.c storaged/engine/engine.h \
 	storaged/engine/engine_append.h \
+	storaged/engine/engine_events.h \
 	storaged/engine/engine_impl.h \
 	storaged/engine/engine_read.h \
 	storaged/engine/fetch.c \

@@ -364,14 +364,14 @@ static void on_timer(void *arg)
 	bool by_size;
 	if (r->phase != RETENTION_IDLE || e->dead || e->stopping)
 		return;
-	if (e->events.retention_shortest(e->arg, &by_size) < 0 && !by_size) {
+	r->now_ms = stamp_due_ms(&e->stamp, e->env);
+	if (r->now_ms == INT64_MIN || (e->events.retention_shortest(e->arg, &by_size) < 0 && !by_size)) {
 		r->n_known = r->n_changed = 0;
 		pass_later(r);
 		return;
 	}
 	changed_take(r);
 	r->phase = RETENTION_OBJECTS;
-	r->now_ms = stamp_now_ms(&e->stamp, e->env);
 	r->begun = r->has_object = r->through = false;
 	r->at = r->n_logs = 0;
 	on_step(r);

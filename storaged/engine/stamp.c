@@ -7,6 +7,8 @@
 
 #define PULL_EVERY_MS 60u
 #define PULL_SHARE 60u                  /* 1 s a minute */
+#define AHEAD_MAX_MS (90 * 24 * 3600000ll)      /* a node may have been off for so long */
+#define DOUBT_MS 600000u
 
 void stamp_init(struct stamp *s, struct env *env)
 {
@@ -29,4 +31,20 @@ int64_t stamp_now_ms(struct stamp *s, struct env *env)
 		s->pulled_ms = now - passed % PULL_SHARE;
 	}
 	return (int64_t)now + s->offset_ms;
+}
+
+int64_t stamp_due_ms(struct stamp *s, struct env *env)
+{
+	int64_t now = stamp_now_ms(s, env), wall = env_wall_ms(env);
+	if (s->doubted_until_ms == 0)
+		return now;
+	if (env_now_ms(env) < s->doubted_until_ms)
+		return INT64_MIN;
+	return wall < now ? wall : now;
+}
+
+void stamp_doubt(struct stamp *s, struct env *env, int64_t last_ms)
+{
+	if (last_ms > 0 && stamp_now_ms(s, env) - last_ms > AHEAD_MAX_MS)
+		s->doubted_until_ms = env_now_ms(env) + DOUBT_MS;
 }

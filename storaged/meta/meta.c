@@ -369,6 +369,11 @@ const struct state *meta_state(const struct meta *m)
 	return m->state;
 }
 
+int64_t meta_clock_before_ms(const struct meta *m)
+{
+	return m->clock_before_ms;
+}
+
 uint64_t meta_session(const struct meta *m)
 {
 	return m->session;

@@ -72,6 +72,8 @@ int meta_export_now(struct meta *m, meta_export_cb *cb, void *arg);
 void meta_export_last(struct meta *m, void (*done)(void *arg), void *arg);
 
 const struct state *meta_state(const struct meta *m);
+/* The state's clock before this process registered; 0 before that. */
+int64_t meta_clock_before_ms(const struct meta *m);
 uint64_t meta_session(const struct meta *m);        /* 0 before it is registered */
 /* NULL while the database answers; else path or URL and what it said, for /ready. */
 const char *meta_fault(const struct meta *m);

@@ -104,6 +104,7 @@ struct meta {
 	uint64_t backoff_ms, started_ms;
 	int64_t stamp_ms;               /* stamp time at stamp_at_ms */
 	uint64_t stamp_at_ms;
+	int64_t clock_before_ms;        /* the state's clock before this process registered */
 	bool faulty;
 	char fault[CLUSTER_TEXT_MAX];
 };

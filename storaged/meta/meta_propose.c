@@ -151,6 +151,7 @@ void batch_propose_register(struct meta *m)
 	Meta__Command c = META__COMMAND__INIT, *pointer = &c;
 	c.kind_case = META__COMMAND__KIND_REGISTER_NODE;
 	c.register_node = &r;
+	m->clock_before_ms = state_clock_ms(m->state);
 	batch_encode(m, &pointer, 1);
 }
 

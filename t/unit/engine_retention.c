@@ -226,6 +226,54 @@ static void test_after_a_restart(void **state)
 	assert_start(0, 2);
 }
 
+/* Session 2 starts with a clock that far ahead of what is known. */
+static void start_ahead(int64_t years)
+{
+	int64_t before = env_wall_ms(&world.env);
+	process_kill(&process);
+	world.wall_offset_ms += years * 365 * 24 * HOUR;
+	process_new(&process, &world);
+	process.logs[0] = engine_log_add(process.engine, 100, 1, metadata.start[0], false);
+	assert_int_equal(engine_clock_before(process.engine, before), years > 0);
+	process_go(&process, 1);
+	world_run(&world);
+	assert_true(process.serving);
+}
+
+static void test_a_clock_in_2099(void **state)
+{
+	two_objects(0, 10 * HOUR);
+	start_ahead(75);
+	world_advance(&world, 9 * MINUTE);
+	assert_start(0, 0);
+	world.wall_offset_ms -= 75ll * 365 * 24 * HOUR;         /* somebody sets it right */
+	world_advance(&world, 9 * HOUR);
+	assert_start(0, 0);
+	world_advance(&world, 2 * HOUR);
+	assert_start(0, 2);
+}
+
+static void test_nobody_sets_it_right(void **state)
+{
+	two_objects(0, 10 * HOUR);
+	start_ahead(75);
+	world_advance(&world, 12 * MINUTE);
+	assert_start(0, 2);
+}
+
+static void test_a_clock_in_1970(void **state)
+{
+	two_objects(0, 30 * MINUTE);
+	start_ahead(-50);
+	world_advance(&world, 2 * HOUR);
+	assert_start(0, 0);
+	process_kill(&process);
+	world.wall_offset_ms += 50ll * 365 * 24 * HOUR;
+	serve(2);
+	world_advance(&world, 2 * MINUTE);
+	assert_start(0, 2);
+}
+
 /* A merge makes one block of all; the cut is where the merged block begins. */
 static void test_merged_objects(void **state)
 {
@@ -276,6 +324,7 @@ int main(void)
 		TEST(test_the_arena_is_not_cut), TEST(test_little_is_not_worth_a_trim), TEST(test_by_size),
 		TEST(test_size_counts_the_arena), TEST(test_a_shorter_rule_acts_at_once), TEST(test_after_a_restart),
 		TEST(test_merged_objects), TEST(test_damage_is_passed_over),
+		TEST(test_a_clock_in_2099), TEST(test_nobody_sets_it_right), TEST(test_a_clock_in_1970),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
