@@ -306,6 +306,7 @@ def creates():
         same([create(name="c.path", validate_only=only)[0] for only in (True, False)], [36, 36], "and what has no Kafka name")
         same(create(name="c.config", configs=[{"name": "no.such", "value": "1"}])[0], 40, "an unknown config")
         same(create(name="c.config", configs=[{"name": "retention.ms", "value": "x"}])[0], 40, "a value that is none")
+        same(create(name="c.config", configs=[{"name": "retention.ms", "value": None}])[0], 40, "no value")
         same(create(name="c.config", configs=[{"name": "retention.ms", "value": "1000"}], validate_only=True)[0], 0, "a good one")
         same(create(name="c.config", configs=[{"name": "no.such", "value": "1"}], validate_only=True)[0], 40, "validated, too")
         found = {t.name: t for t in c.call("Metadata", 12, topics=None).topics}

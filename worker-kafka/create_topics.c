@@ -54,11 +54,12 @@ static bool configs_are_good(struct request *r, const struct kmsg_create_topics_
 	buf_init(&fault, FAULT_MAX);
 	for (uint32_t i = 0; i < t->n_configs && good; i++) {
 		const char *name = request_string(r, t->configs[i].name), *value = request_string(r, t->configs[i].value);
-		good = t->configs[i].value.p == NULL || (name != NULL && value != NULL && topic_config_check(name, value, &fault));
+		good = t->configs[i].value.p != NULL && name != NULL && value != NULL && topic_config_check(name, value, &fault);
 		if (good)
 			continue;
 		to->error_code = KAFKA_INVALID_CONFIG;
-		to->error_message = region_copy(&r->region, slice_str(buf_len(&fault) > 0 ? (char *)buf_head(&fault) : ""));
+		to->error_message = region_copy(&r->region, slice_str(buf_len(&fault) > 0 ? (char *)buf_head(&fault)
+								      : "a config has no value"));
 	}
 	buf_done(&fault);
 	return good;
@@ -189,11 +190,9 @@ static bool fill_configs(struct request *r, const struct kmsg_create_topics_requ
 	m->config = REQUEST_NEW(r, Ipc__ConfigEntry *, t->n_configs);
 	if (entry == NULL || m->config == NULL)
 		return false;
+	m->n_config = t->n_configs;
 	for (uint32_t i = 0; i < t->n_configs; i++) {
-		if (t->configs[i].value.p == NULL)
-			continue;
-		Ipc__ConfigEntry *c = m->config[m->n_config] = &entry[m->n_config];
-		m->n_config++;
+		Ipc__ConfigEntry *c = m->config[i] = &entry[i];
 		ipc__config_entry__init(c);
 		c->name = request_string(r, t->configs[i].name);
 		c->value = request_string(r, t->configs[i].value);
