@@ -228,6 +228,7 @@ static void make_node(struct storaged *s)
 		.wal_cache_size = c->wal_cache_size,
 		.block_cache_size = c->block_cache_size,
 		.index_cache_size = c->index_cache_size,
+		.open_logs = c->open_logs,
 		.wal_upload_threshold = c->wal_upload_threshold,
 		.wal_upload_interval_ms = c->wal_upload_interval_ms,
 		.gc_delay_ms = c->gc_delay_ms,

@@ -20,6 +20,7 @@ struct node_config {
 	struct objstore_url wal_url;    /* WAL parameters where given; the store's defaults else */
 	uint64_t wal_cache_size;        /* bytes of arena segments */
 	uint64_t block_cache_size;      /* bytes of the page memfd */
+	uint64_t open_logs;             /* with more than 32 bytes in memory; 0: 100,000 */
 	uint64_t index_cache_size;      /* bytes of tops and pages of data objects; 0: 64 MiB */
 	uint64_t wal_upload_threshold;  /* bytes of WAL that are a reason to pack it; 0: 2/5 of wal_cache_size */
 	uint64_t wal_upload_interval_ms;        /* age of WAL that is one; 0: 600,000 */

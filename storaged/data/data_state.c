@@ -127,6 +127,44 @@ void data_state_free(Frame__State *s)
 		frame__state__free_unpacked(s, NULL);
 }
 
+/* A base-128 number of at most 64 bits. */
+static bool number_take(struct slice *s, uint64_t *ret)
+{
+	uint64_t v = 0;
+	for (unsigned shift = 0; shift < 64 && s->n > 0; shift += 7) {
+		uint8_t byte = *s->p;
+		*s = slice_of(s->p + 1, s->n - 1);
+		v |= (uint64_t)(byte & 0x7f) << shift;
+		if (byte < 0x80) {
+			*ret = v;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Fields stand in order of their numbers; zeros are left out. */
+bool data_state_peek(struct slice entry, struct data_state_brief *ret)
+{
+	enum { EPOCH = 2, NEXT, LAST_APPEND_MS, BYTES, CLOSED };
+	uint64_t tag, field[CLOSED + 1] = { 0 };
+	while (entry.n > 0) {
+		if (!number_take(&entry, &tag))
+			return false;
+		if (tag >> 3 > CLOSED)
+			break;
+		if ((tag & 7) == 1 && entry.n >= 8)
+			entry = slice_of(entry.p + 8, entry.n - 8);
+		else if ((tag & 7) != 0 || !number_take(&entry, &field[tag >> 3]))
+			return false;
+	}
+	*ret = (struct data_state_brief){
+		.epoch = (uint32_t)field[EPOCH], .next = field[NEXT], .last_append_ms = (int64_t)field[LAST_APPEND_MS],
+		.closed = field[CLOSED] != 0,
+	};
+	return true;
+}
+
 int data_state_compare(const Frame__State *a, const Frame__State *b)
 {
 	if (a->epoch != b->epoch)

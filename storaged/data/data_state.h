@@ -6,6 +6,8 @@
 #ifndef STORAGED_DATA_DATA_STATE_H
 #define STORAGED_DATA_DATA_STATE_H
 
+#include <stdbool.h>
+
 #include "common/slice.h"
 #include "proto/frame.pb-c.h"
 
@@ -18,6 +20,15 @@
  * data_state_free(). */
 Frame__State *data_state_decode(struct slice entry, uint64_t log_id, const char **ret_fault);
 void data_state_free(Frame__State *s);
+
+/* What a start needs of an entry, read without decoding the rest. false: malformed. */
+struct data_state_brief {
+	uint32_t epoch;
+	uint64_t next;
+	int64_t last_append_ms;
+	bool closed;
+};
+bool data_state_peek(struct slice entry, struct data_state_brief *ret_brief);
 
 /* By (epoch, next), then open before closed (a close alone takes no offset), then incomplete before complete:
  * < 0, 0, > 0. */

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "common/metrics.h"
+#include "storaged/engine/log_load.h"
 
 #define ANSWERS_A_TURN 256u             /* a loop turn stays short, however many frames an object held */
 
@@ -37,31 +38,35 @@ static void list_unlink(struct engine_append *a)
 	a->prev_in_list = NULL;
 }
 
-static void room_unlink(struct engine *e, struct engine_append *a)
+static void queue_remove(struct append_queue *q, struct engine_append *a)
 {
-	if (e->room_tail == &a->next_in_list)
-		e->room_tail = a->prev_in_list;
+	if (q->tail == &a->next_in_list)
+		q->tail = a->prev_in_list;
 	list_unlink(a);
-	e->n_room--;
+	--*q->n;
 }
 
-static void room_push_back(struct engine *e, struct engine_append *a)
+void append_queue_push(struct append_queue *q, struct engine_append *a)
 {
 	a->next_in_list = NULL;
-	a->prev_in_list = e->room_tail;
-	*e->room_tail = a;
-	e->room_tail = &a->next_in_list;
-	e->n_room++;
-	a->state = APPEND_ROOM;
+	a->prev_in_list = q->tail;
+	*q->tail = a;
+	q->tail = &a->next_in_list;
+	++*q->n;
 }
 
-static void room_push_front(struct engine *e, struct engine_append *a)
+static void queue_push_front(struct append_queue *q, struct engine_append *a)
 {
-	if (e->room_first == NULL)
-		e->room_tail = &a->next_in_list;
-	list_link(&e->room_first, a);
-	e->n_room++;
-	a->state = APPEND_ROOM;
+	if (q->first == NULL)
+		q->tail = &a->next_in_list;
+	list_link(&q->first, a);
+	++*q->n;
+}
+
+void append_queue_forget(struct engine *e, struct append_queue *q)
+{
+	for (struct engine_append *a = q->first; a != NULL; a = a->next_in_list)
+		env_timer_stop(e->env, &a->timer);
 }
 
 static struct pending *pending_at(struct engine *e, uint64_t ticket)
@@ -136,9 +141,9 @@ static void append_give_verdict(struct engine_append *a)
 	}
 	a->closed = a->log->closed;
 	if (!a->base_known)
-		a->base_offset = a->log->confirm;
-	a->next_offset = a->log->confirm;
-	a->timestamp_ms = a->log->submitted.last_time;
+		a->base_offset = a->log->open->confirm;
+	a->next_offset = a->log->open->confirm;
+	a->timestamp_ms = a->log->open->submitted.last_time;
 	append_finish(a, NULL);
 }
 
@@ -169,12 +174,16 @@ static void append_fail_unheard(struct engine_append *a)
 static void append_detach(struct engine_append *a)
 {
 	struct engine *e = a->engine;
-	if (a->state == APPEND_ROOM)
-		room_unlink(e, a);
-	else if (a->state == APPEND_VERDICT)
+	if (a->state == APPEND_ROOM) {
+		queue_remove(&e->room, a);
+		log_unref(a->log);
+	} else if (a->state == APPEND_LOAD) {
+		queue_remove(log_load_appends(a->log), a);
+	} else if (a->state == APPEND_VERDICT) {
 		list_unlink(a);
-	else if (a->state == APPEND_ARENA)
+	} else if (a->state == APPEND_ARENA) {
 		pending_at(e, a->waits_for)->append = NULL;
+	}
 }
 
 /* ------------------------------------------------------------------ placing */
@@ -215,7 +224,8 @@ static void append_submit(struct engine_append *a, const struct frame *f, uint64
 		.stream_seq = a->stream_seq, .producer_epoch = a->producer_epoch, .producer_seq = a->producer_seq,
 		.has_claim = a->has_claim, .claim = a->claim,
 	};
-	log_state_apply(&log->submitted, &facts);
+	log_state_apply(&log->open->submitted, &facts);
+	log_unpacked_add(log->open, 1);
 	if (f->payload.n > 0) {
 		struct frame_ref ref = {
 			.base = f->base_offset, .latest_ms = f->max_timestamp, .session = e->n_sessions - 1, .seq = seq,
@@ -230,7 +240,7 @@ static void append_submit(struct engine_append *a, const struct frame *f, uint64
 		.log = log, .append = a, .base = facts.base, .next = facts.next, .timestamp_ms = f->append_time,
 		.bytes = (uint32_t)f->payload.n, .closes = a->close_after,
 	};
-	log->refs++;
+	log_table_ref(&e->logs, log);
 	a->state = APPEND_ARENA;
 	a->waits_for = ticket;
 }
@@ -250,8 +260,8 @@ static bool draft_make(struct engine_append *a, int64_t now_ms, struct draft *re
 	char id_buf[PRODUCER_ID_MAX + 1];
 	meta_fill(a, &meta, &producer, id_buf);
 	struct frame f = {
-		.log_id = log->id, .base_offset = log->submitted.next, .epoch = log->epoch,
-		.append_time = now_ms > log->submitted.last_time ? now_ms : log->submitted.last_time,
+		.log_id = log->id, .base_offset = log->open->submitted.next, .epoch = log->epoch,
+		.append_time = now_ms > log->open->submitted.last_time ? now_ms : log->open->submitted.last_time,
 	};
 	f.max_timestamp = f.append_time;
 	f.meta.n = frame__meta__get_packed_size(&meta);
@@ -289,10 +299,19 @@ static void draft_commit(struct engine_append *a, const struct draft *d)
 	append_submit(a, f, ticket, seq, body_position);
 }
 
-/* Decides, and places what is taken. What a client's batch claims is only known from its copy. false: no room. */
+/* With twice as many logs as may be open in no data object, a pack comes before another one. */
+static bool may_open(const struct log_open *o)
+{
+	return o->n_unpacked > 0 || o->table->n_unpacked < 2 * o->table->open_max;
+}
+
+/* Decides, and places what is taken. What a client's batch claims is only known from its copy. false: no room. The log is
+ * loaded and has a ref. */
 static bool append_try(struct engine_append *a)
 {
 	struct engine *e = a->engine;
+	if (!may_open(a->log->open))
+		return false;
 	int64_t now_ms = stamp_now_ms(&e->stamp, e->env);
 	struct draft d;
 	uint64_t ticket;
@@ -357,6 +376,17 @@ static bool append_is_well_formed(struct engine_append *a, struct pico_error *e)
 	return false;
 }
 
+/* Its log is loaded and has a ref. */
+static void append_enter(struct engine *e, struct engine_append *a)
+{
+	if (e->room.first == NULL && append_try(a))
+		return;
+	log_table_ref(&e->logs, a->log);
+	append_queue_push(&e->room, a);
+	a->state = APPEND_ROOM;
+	env_defer(e->env, &e->room_task);
+}
+
 void engine_append(struct engine *e, struct engine_append *a)
 {
 	struct pico_error error;
@@ -377,22 +407,25 @@ void engine_append(struct engine *e, struct engine_append *a)
 		append_fail_unheard(a);
 		return;
 	}
-	if (e->n_room >= ROOM_APPENDS_MAX) {
+	if (e->n_room + e->n_load_appends >= WAITING_APPENDS_MAX) {
 		append_fail(a, PICO_UNAVAILABLE, "too many appends wait for storage; nothing was written");
 		return;
 	}
 	if (a->deadline_ms != 0)
 		env_timer_start(e->env, &a->timer, a->deadline_ms);
-	if (e->room_first != NULL || !append_try(a)) {
-		room_push_back(e, a);
-		env_defer(e->env, &e->room_task);
-	}
+	struct log *log = a->log;
+	log_table_ref(&e->logs, log);
+	if (log_load(e, log, NULL))
+		append_enter(e, a);
+	else
+		log_load_append(a);
+	log_unref(log);
 }
 
 bool engine_append_cancel(struct engine *e, struct engine_append *a)
 {
 	must(a->engine == e);
-	if (a->state != APPEND_ROOM && a->state != APPEND_VERDICT)
+	if (a->state != APPEND_ROOM && a->state != APPEND_VERDICT && a->state != APPEND_LOAD)
 		return false;
 	append_detach(a);
 	env_timer_stop(e->env, &a->timer);
@@ -402,14 +435,32 @@ bool engine_append_cancel(struct engine *e, struct engine_append *a)
 
 void append_room(struct engine *e)
 {
-	while (!e->dead && !e->stopping && e->room_first != NULL) {
-		struct engine_append *a = e->room_first;
-		room_unlink(e, a);
+	while (!e->dead && !e->stopping && e->room.first != NULL) {
+		struct engine_append *a = e->room.first;
+		struct log *log = a->log;
+		queue_remove(&e->room, a);
 		a->state = APPEND_NEW;
 		if (!append_try(a)) {
-			room_push_front(e, a);
+			queue_push_front(&e->room, a);
+			a->state = APPEND_ROOM;
 			return;
 		}
+		log_unref(log);
+	}
+}
+
+void append_queue_go(struct engine *e, struct append_queue *q, const struct pico_error *error)
+{
+	struct engine_append *a;
+	while ((a = q->first) != NULL) {
+		queue_remove(q, a);
+		a->state = APPEND_NEW;
+		if (error != NULL)
+			append_finish(a, error);
+		else if (e->dead || e->stopping)
+			append_fail(a, PICO_UNAVAILABLE, "this node is not serving");
+		else
+			append_enter(e, a);
 	}
 }
 
@@ -417,11 +468,12 @@ void append_room(struct engine *e)
 
 static void publish(struct pending *p)
 {
-	must(p->base == p->log->confirm);
-	p->log->confirm = p->next;
+	struct log_open *o = p->log->open;
+	must(p->log->is_open && p->base == o->confirm);
+	o->confirm = p->next;
 	if (p->closes)
 		p->log->closed = true;
-	p->log->wake = true;
+	o->wake = true;
 }
 
 /* The oldest frame that is confirmed: its waiters, its append, what rested on it. */
@@ -431,8 +483,8 @@ static void answer_one(struct engine *e)
 	if (copy.dependents != NULL)
 		copy.dependents->prev_in_list = &copy.dependents;
 	e->pending_first++;
-	if (copy.log->wake) {
-		copy.log->wake = false;
+	if (copy.log->open->wake) {
+		copy.log->open->wake = false;
 		wait_wake(copy.log);
 	}
 	if (copy.append != NULL)
@@ -481,22 +533,33 @@ void append_answer_early(struct engine *e, uint64_t first, uint64_t end, bool st
 
 /* ------------------------------------------------------------------ endings */
 
-void append_fail_room(struct engine *e, const struct log *log, enum pico_error_kind kind, const char *text)
+/* Moves those of the log, or all, to the end of a list. */
+static struct engine_append **queue_take(struct append_queue *q, const struct log *log, struct engine_append **tail)
 {
-	struct engine_append *mine = NULL, **tail = &mine;
-	for (struct engine_append *a = e->room_first, *next; a != NULL; a = next) {
+	for (struct engine_append *a = q->first, *next; a != NULL; a = next) {
 		next = a->next_in_list;
 		if (log != NULL && a->log != log)
 			continue;
-		room_unlink(e, a);
-		a->state = APPEND_NEW;
+		queue_remove(q, a);
 		a->prev_in_list = tail;
 		*tail = a;
 		tail = &a->next_in_list;
 	}
+	return tail;
+}
+
+void append_fail_waiting(struct engine *e, const struct log *log, enum pico_error_kind kind, const char *text)
+{
+	struct engine_append *mine = NULL, **tail = &mine;
+	for (struct log_load *l = log_load_next(e, NULL); l != NULL; l = log_load_next(e, l))
+		tail = queue_take(log_load_queue(l), log, tail);
+	queue_take(&e->room, log, tail);
 	while (mine != NULL) {
 		struct engine_append *a = mine;
 		list_unlink(a);
+		if (a->state == APPEND_ROOM)
+			log_unref(a->log);
+		a->state = APPEND_NEW;
 		append_fail(a, kind, text);
 	}
 }
@@ -506,7 +569,7 @@ void append_fail_all(struct engine *e)
 	must(e->dead);
 	while (e->pending_first < e->published_end)
 		answer_one(e);
-	append_fail_room(e, NULL, PICO_UNAVAILABLE, "this node lost its session; nothing was written");
+	append_fail_waiting(e, NULL, PICO_UNAVAILABLE, "this node lost its session; nothing was written");
 	for (uint64_t t = e->pending_first; t < e->pending_end; t++) {
 		struct engine_append *a;
 		if ((a = pending_at(e, t)->append) != NULL) {
@@ -522,8 +585,7 @@ void append_fail_all(struct engine *e)
 
 void append_forget_all(struct engine *e)
 {
-	for (struct engine_append *a = e->room_first; a != NULL; a = a->next_in_list)
-		env_timer_stop(e->env, &a->timer);
+	append_queue_forget(e, &e->room);
 	for (uint64_t t = e->pending_first; t < e->pending_end; t++) {
 		struct pending *p = pending_at(e, t);
 		if (p->append != NULL)

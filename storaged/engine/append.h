@@ -7,7 +7,7 @@
 
 #include "storaged/engine/engine_impl.h"
 
-enum append_state { APPEND_NEW, APPEND_ROOM, APPEND_ARENA, APPEND_VERDICT, APPEND_DONE };
+enum append_state { APPEND_NEW, APPEND_LOAD, APPEND_ROOM, APPEND_ARENA, APPEND_VERDICT, APPEND_DONE };
 
 /* decide.c: what is to become of an append, on the submitted state. Changes nothing but outputs of `a`. */
 enum append_decision {
@@ -30,8 +30,13 @@ void append_confirm(struct engine *e, uint64_t ticket_end);
 void append_answer(struct engine *e);
 void append_answer_early(struct engine *e, uint64_t first, uint64_t end, bool stored);
 void append_room(struct engine *e);
-/* Answers those that wait for room; with a log: its own only. */
-void append_fail_room(struct engine *e, const struct log *log, enum pico_error_kind kind, const char *text);
+/* Answers those that wait for room or for their log; with a log: its own only. */
+void append_fail_waiting(struct engine *e, const struct log *log, enum pico_error_kind kind, const char *text);
+/* Those of a queue that waited for their log, in order: they get the error, or go on. */
+void append_queue_go(struct engine *e, struct append_queue *q, const struct pico_error *error);
+void append_queue_push(struct append_queue *q, struct engine_append *a);
+/* Stops their timers. */
+void append_queue_forget(struct engine *e, struct append_queue *q);
 /* The session is over: everybody gets the answer that is still true. */
 void append_fail_all(struct engine *e);
 /* Stops the timers of all appends. */

@@ -14,11 +14,12 @@ void cut_begin(struct cut *c, struct engine *e, uint64_t log_id, const struct en
 	*c = (struct cut){ .engine = e, .log_id = log_id, .rule = *rule, .now_ms = now_ms, .end = rule->start };
 }
 
-/* Bytes that the log ever had; 0: not known. */
+/* Bytes that the log ever had; 0: it is gone. */
 static uint64_t log_bytes(const struct cut *c)
 {
 	const struct log *log = log_table_find(&c->engine->logs, c->log_id);
-	return log != NULL ? log->submitted.bytes : 0;
+	must(log == NULL || (log->is_open && log->open->loaded));
+	return log != NULL ? log->open->submitted.bytes : 0;
 }
 
 static bool is_due(const struct cut *c, const struct data_index_entry *x)
@@ -123,8 +124,8 @@ bool cut_is_worth(const struct cut *c)
 	const struct log *log = log_table_find(&c->engine->logs, c->log_id);
 	if (log == NULL || c->end <= c->rule.start)
 		return false;
-	if (c->end >= log->submitted.next)
+	if (c->end >= log_next(log))
 		return true;
-	uint64_t freed = c->bytes - c->first_bytes, all = log->submitted.bytes - c->first_bytes;
+	uint64_t freed = c->bytes - c->first_bytes, all = log_bytes(c) - c->first_bytes;
 	return freed >= WORTH_BYTES || freed >= all / WORTH_SHARE;
 }

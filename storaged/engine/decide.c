@@ -38,8 +38,8 @@ static int step_producer(struct question *q)
 	if (!a->has_producer)
 		return -1;
 	const struct producer *p = NULL;
-	if (q->log->submitted.extra != NULL)
-		p = producer_find(&q->log->submitted.extra->producers, a->producer_id, q->now_ms);
+	if (q->log->open->submitted.extra != NULL)
+		p = producer_find(&q->log->open->submitted.extra->producers, a->producer_id, q->now_ms);
 	uint64_t ticket = p != NULL ? p->ticket : 0, expected;
 	switch (producer_decide(p, a->producer_epoch, a->producer_seq, &expected)) {
 	case PRODUCER_ACCEPT:
@@ -87,7 +87,7 @@ static int step_claim(struct question *q)
 	struct engine_append *a = q->a;
 	if (!a->has_claim)
 		return -1;
-	const struct kafka_producers *t = q->log->submitted.extra != NULL ? &q->log->submitted.extra->kafka : &none;
+	const struct kafka_producers *t = q->log->open->submitted.extra != NULL ? &q->log->open->submitted.extra->kafka : &none;
 	const struct kafka_producer *p = kafka_producer_find(t, a->claim.id, q->now_ms);
 	const struct kafka_written *original;
 	int32_t expected;
@@ -116,7 +116,7 @@ static int step_claim(struct question *q)
 
 static bool is_closer(const struct log *log, const struct engine_append *a)
 {
-	const struct log_extra *x = log->submitted.extra;
+	const struct log_extra *x = log->open->submitted.extra;
 	return a->has_producer && x != NULL && x->has_closed_by &&
 	       slice_eq(a->producer_id, slice_of(x->closed_by_id, x->closed_by_len)) &&
 	       a->producer_epoch == x->closed_by_epoch && a->producer_seq == x->closed_by_seq;
@@ -126,15 +126,15 @@ static int step_closed(struct question *q)
 {
 	struct engine_append *a = q->a;
 	struct log *log = q->log;
-	if (!log->submitted.closed && (!log->closing || a->close_after))
+	if (!log->open->submitted.closed && (!log->closing || a->close_after))
 		return -1;
-	uint64_t ticket = log->submitted.closed ? log->submitted.close_ticket : log->submitted.last_ticket;
-	if (log->submitted.closed) {
+	uint64_t ticket = log->open->submitted.closed ? log->open->submitted.close_ticket : log->open->submitted.last_ticket;
+	if (log->open->submitted.closed) {
 		a->accepted_epoch = a->producer_epoch;
 		a->accepted_seq = a->producer_seq;
 		if (is_closer(log, a))
 			return duplicate(q, ticket);
-		bool closer_known = log->submitted.extra != NULL && log->submitted.extra->has_closed_by;
+		bool closer_known = log->open->submitted.extra != NULL && log->open->submitted.extra->has_closed_by;
 		if (a->close_after && a->payload.n == 0 && (!a->has_producer || !closer_known)) {
 			a->was_closed = true;
 			q->ticket = ticket;
@@ -142,7 +142,7 @@ static int step_closed(struct question *q)
 		}
 	}
 	pico_error_set(&a->verdict, PICO_CLOSED, "stream is closed");
-	a->verdict.next_offset = log->submitted.next;
+	a->verdict.next_offset = log->open->submitted.next;
 	a->verdict.has_next_offset = true;
 	return refuse(q, ticket);
 }
@@ -150,26 +150,26 @@ static int step_closed(struct question *q)
 static int step_match(struct question *q)
 {
 	struct engine_append *a = q->a;
-	if (!a->has_match_seq || a->match_seq == q->log->submitted.next)
+	if (!a->has_match_seq || a->match_seq == q->log->open->submitted.next)
 		return -1;
 	pico_error_set(&a->verdict, PICO_MATCH_FAILED, "expected the next sequence to be %llu, it is %llu",
-		       (unsigned long long)a->match_seq, (unsigned long long)q->log->submitted.next);
-	a->verdict.next_offset = q->log->submitted.next;
+		       (unsigned long long)a->match_seq, (unsigned long long)q->log->open->submitted.next);
+	a->verdict.next_offset = q->log->open->submitted.next;
 	a->verdict.has_next_offset = true;
-	return refuse(q, q->log->submitted.last_ticket);
+	return refuse(q, q->log->open->submitted.last_ticket);
 }
 
 static int step_stream_seq(struct question *q)
 {
 	struct engine_append *a = q->a;
-	const struct log_extra *x = q->log->submitted.extra;
+	const struct log_extra *x = q->log->open->submitted.extra;
 	if (!a->has_stream_seq || x == NULL || x->stream_seq == NULL ||
 	    slice_cmp(a->stream_seq, slice_of(x->stream_seq, x->stream_seq_len)) > 0)
 		return -1;
 	pico_error_set(&a->verdict, PICO_CONFLICT, "the stream sequence does not advance");
-	a->verdict.next_offset = q->log->submitted.next;
+	a->verdict.next_offset = q->log->open->submitted.next;
 	a->verdict.has_next_offset = true;
-	return refuse(q, q->log->submitted.last_ticket);
+	return refuse(q, q->log->open->submitted.last_ticket);
 }
 
 enum append_decision append_decide(struct engine_append *a, int64_t now_ms, uint64_t *ret_ticket)
@@ -187,6 +187,6 @@ enum append_decision append_decide(struct engine_append *a, int64_t now_ms, uint
 			return (enum append_decision)answer;
 		}
 	}
-	*ret_ticket = a->log->submitted.last_ticket;
+	*ret_ticket = a->log->open->submitted.last_ticket;
 	return APPEND_TAKE;
 }

@@ -8,10 +8,11 @@
 #include <stdlib.h>
 
 #include "storaged/engine/gc.h"
-#include "storaged/engine/load.h"
+#include "storaged/engine/log_load.h"
 #include "storaged/engine/merge.h"
 #include "storaged/engine/pack.h"
 #include "storaged/engine/retention.h"
+#include "storaged/engine/scan.h"
 #include "storaged/engine/sweep.h"
 
 #define SEGMENT_SIZE_DEFAULT (8u << 20)
@@ -25,13 +26,7 @@
 #define PACK_INTERVAL_DEFAULT_MS 600000u
 #define SWEEP_INTERVAL_DEFAULT_MS 3600000u
 #define RETENTION_INTERVAL_DEFAULT_MS 60000u
-
-void log_unref(struct log *log)
-{
-	must(log->refs > 0);
-	if (--log->refs == 0 && log->removed)
-		log_free(log);
-}
+#define OPEN_LOGS_DEFAULT 100000u
 
 /* ------------------------------------------------------------------- events */
 
@@ -105,9 +100,9 @@ static void on_room_task(void *arg)
 {
 	struct engine *e = arg;
 	append_room(e);
-	if (e->room_first != NULL)
+	if (e->room.first != NULL)
 		packer_consider(e->packer);
-	if (e->room_first != NULL && e->room_timer.at_ms == 0)
+	if (e->room.first != NULL && e->room_timer.at_ms == 0)
 		env_timer_start(e->env, &e->room_timer, env_now_ms(e->env) + ROOM_RETRY_MS);
 }
 
@@ -158,9 +153,13 @@ static void on_requests_old(void *arg)
 /* Whose frames are all gone and trimmed begins where the metadata says. */
 static void log_settle(struct log *log)
 {
-	if (log->submitted.next >= log->start)
+	if (log_next(log) >= log->start)
 		return;
-	log->submitted.next = log->packed.next = log->confirm = log->start;
+	log->settled = true;
+	if (!log->is_open)
+		log->next = log->start;
+	else
+		log->open->submitted.next = log->open->packed.next = log->open->confirm = log->start;
 }
 
 static void on_recovered(struct engine *e)
@@ -202,7 +201,7 @@ void engine_stop(struct engine *e, void (*on_done)(void *arg), void *arg)
 	e->stopping = true;
 	e->on_stopped = on_done;
 	e->stopped_arg = arg;
-	append_fail_room(e, NULL, PICO_UNAVAILABLE, "this node is stopping; nothing was written");
+	append_fail_waiting(e, NULL, PICO_UNAVAILABLE, "this node is stopping; nothing was written");
 	if (e->serving)
 		wal_flush(&e->wal);
 	env_defer(e->env, &e->stop_task);
@@ -212,8 +211,8 @@ const char *engine_fault(const struct engine *e)
 {
 	if (!e->serving && e->recovery != NULL && recovery_fault(e->recovery) != NULL)
 		return recovery_fault(e->recovery);
-	if (!e->serving && load_fault(e->load) != NULL)
-		return load_fault(e->load);
+	if (!e->serving && scan_fault(e->scan) != NULL)
+		return scan_fault(e->scan);
 	return wal_fault(&e->wal) != NULL ? wal_fault(&e->wal) : packer_fault(e->packer);
 }
 
@@ -267,10 +266,12 @@ static void engine_init_parts(struct engine *e)
 	arena_init(&e->arena, e->env, &arena);
 	wal_init(&e->wal, e->env, e->store, &e->arena, &wal);
 	stamp_init(&e->stamp, e->env);
+	e->logs.open_max = c->open_logs;
 	read_init(e);
 	e->pending_first = e->pending_end = e->published_end = 1;
 	e->answer_task = (struct env_task){ .run = on_answer_task, .arg = e };
-	e->room_tail = &e->room_first;
+	append_queue_init(&e->room, &e->n_room);
+	e->loads_tail = &e->loads;
 	e->room_task = (struct env_task){ .run = on_room_task, .arg = e };
 	e->room_timer = (struct env_timer){ .on_fire = on_room_task, .arg = e };
 	e->stop_task = (struct env_task){ .run = on_stop_task, .arg = e };
@@ -293,6 +294,8 @@ static int engine_config_complete(struct engine_config *c)
 		c->pack_bytes = c->wal_cache_size / 5 * 2;
 	if (c->pack_interval_ms == 0)
 		c->pack_interval_ms = PACK_INTERVAL_DEFAULT_MS;
+	if (c->open_logs == 0)
+		c->open_logs = OPEN_LOGS_DEFAULT;
 	if (c->sweep_interval_ms == 0)
 		c->sweep_interval_ms = SWEEP_INTERVAL_DEFAULT_MS;
 	if (c->retention_interval_ms == 0)
@@ -346,12 +349,13 @@ void engine_free(struct engine *e)
 	lookup_forget_all(e);
 	read_forget_all(e);
 	recovery_free(e->recovery);
-	load_free(e->load);
+	scan_free(e->scan);
 	packer_free(e->packer);
 	merger_free(e->merger);
 	gc_free(e->gc);
 	sweep_free(e->sweep);
 	retention_free(e->retention);
+	log_load_forget_all(e);         /* when nobody waits for them any more */
 	index_cache_free(e->index);
 	env_timer_stop(e->env, &e->requests.timer);
 	env_timer_stop(e->env, &e->room_timer);
@@ -368,22 +372,28 @@ void engine_free(struct engine *e)
 
 struct log *engine_log_add(struct engine *e, uint64_t log_id_, uint32_t epoch, uint64_t start, bool closed)
 {
-	struct log *log = log_new(log_id_, epoch, start, closed);
-	if (e->serving) /* a new one; else its frames are yet to be read back */
-		log->confirm = log->submitted.next = log->packed.next = start;
-	log_table_add(&e->logs, log);
+	struct log *log = log_table_add(&e->logs, log_id_);
+	log->epoch = epoch;
+	log->start = start;
+	log->closed = closed;
+	if (e->serving) /* a new one; else its end is yet to be read back */
+		log_settle(log);
 	return log;
+}
+
+struct log *engine_log_find(const struct engine *e, uint64_t log_id_)
+{
+	return log_table_find(&e->logs, log_id_);
 }
 
 void engine_log_remove(struct engine *e, struct log *log)
 {
 	must(!log->removed);
-	log->refs++;
-	log_table_remove(&e->logs, log);
+	log_table_ref(&e->logs, log);
 	log->removed = true;
 	page_cache_drop_log(e->cache, log->id);
 	wait_end(log);
-	append_fail_room(e, log, PICO_NOT_FOUND, "stream is deleted");
+	append_fail_waiting(e, log, PICO_NOT_FOUND, "stream is deleted");
 	read_log_removed(e, log);
 	gc_consider(e->gc);
 	log_unref(log);
@@ -411,17 +421,17 @@ uint64_t log_start(const struct log *log)
 
 uint64_t log_confirm(const struct log *log)
 {
-	return log->confirm;
+	return log->is_open ? log->open->confirm : log->next;
 }
 
 uint64_t log_next(const struct log *log)
 {
-	return log->submitted.next;
+	return log->is_open ? log->open->submitted.next : log->next;
 }
 
 int64_t log_last_append_ms(const struct log *log)
 {
-	return log->submitted.last_time;
+	return log->is_open ? log->open->submitted.last_time : log->last_ms;
 }
 
 bool log_is_closed(const struct log *log)

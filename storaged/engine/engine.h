@@ -12,6 +12,7 @@
 
 #include "storaged/engine/engine_append.h"
 #include "storaged/engine/engine_events.h"
+#include "storaged/engine/engine_log.h"
 #include "storaged/engine/engine_read.h"
 #include "storaged/objstore/objstore.h"
 #include "storaged/segment.h"
@@ -23,6 +24,7 @@ struct engine_config {
 	uint32_t segment_size;          /* 8 MiB; a larger frame gets a segment of its own */
 	uint64_t block_cache_size;      /* bytes of the page cache */
 	uint64_t index_cache_size;      /* bytes of tops and pages of data objects; 0: 64 MiB */
+	uint64_t open_logs;             /* logs with more than 32 bytes in memory, beyond those in use; 0: 100,000 */
 	uint64_t pack_bytes;            /* unpacked WAL that is a reason to pack; 0: 2/5 of wal_cache_size */
 	uint64_t pack_interval_ms;      /* its age that is one; 0: 600,000 */
 	uint64_t gc_delay_ms;           /* between the mark of an object and its deletion */
@@ -53,6 +55,9 @@ void engine_free(struct engine *e);
  */
 struct log *engine_log_add(struct engine *e, uint64_t log_id, uint32_t epoch, uint64_t start, bool closed);
 
+/* NULL: it was not named, or is removed. */
+struct log *engine_log_find(const struct engine *e, uint64_t log_id);
+
 struct engine_session {
 	uint64_t session;
 	uint64_t watermark;             /* objects below it are not looked for */
@@ -82,26 +87,5 @@ int64_t engine_due_ms(struct engine *e);
 /* The newest time known from before the start; before engine_start(). True: the clock is doubted. */
 bool engine_clock_before(struct engine *e, int64_t last_ms);
 void engine_wal_position(const struct engine *e, uint64_t *ret_session, uint64_t *ret_seq);
-
-/* -------------------------------------------------------------------- logs */
-
-/* The log's topic was deleted: waits end (gone), appends not in the arena are NOT_FOUND, frames go when stored. The
- * pointer is dead for the caller afterwards. */
-void engine_log_remove(struct engine *e, struct log *log);
-/* The log begins at start now; a lower one changes nothing. Reads that wait below it are
- * OUT_OF_RANGE. */
-void engine_log_trim(struct engine *e, struct log *log, uint64_t start);
-/* Its rule of retention is another one now. */
-void engine_retention_changed(struct engine *e, uint64_t log_id);
-/* The topic is closing or closed: no more appends but closing ones. */
-void engine_log_set_closing(struct log *log);
-
-uint64_t log_id(const struct log *log);
-uint32_t log_epoch(const struct log *log);
-uint64_t log_start(const struct log *log);
-uint64_t log_confirm(const struct log *log);
-uint64_t log_next(const struct log *log);
-int64_t log_last_append_ms(const struct log *log);      /* 0: none ever */
-bool log_is_closed(const struct log *log);      /* by a confirmed closing frame, or the metadata */
 
 #endif

@@ -58,6 +58,17 @@ struct engine_append {
 	bool has_verdict, has_claim;
 };
 
+/* Private: appends in order; n counts those of all queues of a kind. */
+struct append_queue {
+	struct engine_append *first, **tail;
+	uint32_t *n;
+};
+
+static inline void append_queue_init(struct append_queue *q, uint32_t *n)
+{
+	*q = (struct append_queue){ .tail = &q->first, .n = n };
+}
+
 /* on_done may run before this returns. */
 void engine_append(struct engine *e, struct engine_append *a);
 /* true: it was not in the arena; nothing happened and on_done will not run. false: it goes on. */

@@ -12,14 +12,14 @@
 #include "storaged/engine/arena.h"
 #include "storaged/engine/engine.h"
 #include "storaged/engine/index_cache.h"
-#include "storaged/engine/log.h"
+#include "storaged/engine/log_table.h"
 #include "storaged/engine/page_cache.h"
 #include "storaged/engine/request.h"
 #include "storaged/engine/stamp.h"
 #include "storaged/engine/wal.h"
 
 #define STREAM_SEQ_MAX 1024u
-#define ROOM_APPENDS_MAX 65536u         /* appends that wait for room */
+#define WAITING_APPENDS_MAX 65536u      /* appends that wait for room or for their log */
 
 /* A frame in the arena that is not confirmed. */
 struct pending {
@@ -33,7 +33,8 @@ struct pending {
 };
 
 struct recovery;
-struct load;
+struct scan;
+struct log_load;
 struct packer;
 struct merger;
 struct gc;
@@ -65,7 +66,10 @@ struct engine {
 	struct gc *gc;
 	struct sweep *sweep;
 	struct retention *retention;
-	struct load *load;
+	struct scan *scan;
+	struct log_load *loads, **loads_tail;   /* under way, in order; some of them run */
+	uint32_t n_loads_running;
+	uint32_t n_load_appends;        /* that wait for one */
 	bool serving, stopping, dead;
 
 	struct pending *pending;        /* ring */
@@ -73,7 +77,7 @@ struct engine {
 	uint64_t published_end;         /* frames below it are confirmed; those from pending_first on wait for answers */
 	struct env_task answer_task;
 
-	struct engine_append *room_first, **room_tail;  /* wait for room, in order */
+	struct append_queue room;       /* wait for room, each with a ref of its log */
 	uint32_t n_room;
 	struct env_task room_task;
 	struct env_timer room_timer;    /* while some wait: memory may have been short */
@@ -111,7 +115,6 @@ static inline const struct catalogue *engine_catalogue(const struct engine *e)
 
 /* engine.c */
 void engine_fatal(struct engine *e, int code, const char *text);
-void log_unref(struct log *log);
 
 /* wait.c */
 void wait_wake(struct log *log);

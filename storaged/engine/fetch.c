@@ -234,7 +234,7 @@ static void fetch_plan(struct fetch *f, struct slice page, struct data_index_ent
 		f->blocks[f->n_blocks++] = *entry;
 		length += entry->length;
 	} while (f->n_blocks < BLOCKS_MAX && data_index_page_find(page, f->log->id, f->blocks[f->n_blocks - 1].end, entry) &&
-		 entry->base == f->blocks[f->n_blocks - 1].end && entry->base < f->log->confirm &&
+		 entry->base == f->blocks[f->n_blocks - 1].end && entry->base < log_confirm(f->log) &&
 		 entry->position == f->blocks[0].position + length && length + entry->length <= target);
 	f->base = f->blocks[0].base;
 	f->end = f->blocks[f->n_blocks - 1].end;
@@ -365,7 +365,7 @@ struct fetch *fetch_new(struct engine *e, struct log *log, uint64_t offset, uint
 	struct fetch *f = must_calloc(1, sizeof(*f));
 	f->engine = e;
 	f->log = log;
-	log->refs++;
+	log_table_ref(&e->logs, log);
 	f->base = offset;
 	f->end = offset + 1;
 	f->bytes = fetch_target(e, bytes);

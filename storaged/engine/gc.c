@@ -12,6 +12,7 @@
 #include "common/metrics.h"
 #include "storaged/data/data_state.h"
 #include "storaged/engine/gc_delete.h"
+#include "storaged/engine/log_load.h"
 
 #define DELAY_MS 1000u                  /* what comes in that time is one pass */
 #define RETRY_MS 5000u
@@ -46,6 +47,8 @@ struct gc {
 	struct object_id *dead;         /* REMOVE_MAX */
 	size_t n_dead;
 	struct index_wait wait;
+	struct load_wait load;
+	struct log *log;                /* one ref: it is being loaded, or its entry is looked at */
 	struct env_timer timer;
 	struct env_task task;
 	struct gc_delete *deletion;
@@ -58,13 +61,41 @@ static uint64_t living_start(const struct gc *g, uint64_t log_id)
 	return g->engine->events.living(g->engine->arg, log_id);
 }
 
-/* A complete entry above (epoch, next) stands in a committed object, so nobody folds down to this one. */
-static bool is_superseded(const struct gc *g, uint64_t log_id, uint32_t epoch, uint64_t next)
+enum superseded { SUPERSEDED_NO, SUPERSEDED_YES, SUPERSEDED_UNKNOWN };
+
+/* Whether a complete entry above (epoch, next) stands in a committed object, so that nobody folds down to this one. Of a
+ * log that is not loaded only its newest entry is known by its end. */
+static enum superseded is_superseded(const struct gc *g, uint64_t log_id, uint32_t epoch, uint64_t next)
 {
 	const struct log *log = log_table_find(&g->engine->logs, log_id);
 	if (log == NULL)
-		return false;
-	return log->complete_epoch != epoch ? log->complete_epoch > epoch : log->complete_next > next;
+		return SUPERSEDED_NO;
+	const struct log_open *o = log->is_open ? log->open : NULL;
+	if (o == NULL || !o->loaded)
+		return log->epoch == epoch && (o == NULL ? log->next : o->packed.next) == next ? SUPERSEDED_NO : SUPERSEDED_UNKNOWN;
+	bool above = o->complete_epoch != epoch ? o->complete_epoch > epoch : o->complete_next > next;
+	return above ? SUPERSEDED_YES : SUPERSEDED_NO;
+}
+
+static void log_let_go(struct gc *g)
+{
+	if (g->log != NULL)
+		log_unref(g->log);
+	g->log = NULL;
+}
+
+/* true: the log is loaded, or gone, until it is let go. */
+static bool log_hold(struct gc *g, uint64_t log_id)
+{
+	struct log *log = log_table_find(&g->engine->logs, log_id);
+	if (log == NULL)
+		return true;
+	if (g->log != log) {
+		log_let_go(g);
+		g->log = log;
+		log_table_ref(&g->engine->logs, log);
+	}
+	return log_load(g->engine, log, &g->load);
 }
 
 static bool keeper_is_good(const struct gc *g, const struct gc_object *o)
@@ -75,7 +106,8 @@ static bool keeper_is_good(const struct gc *g, const struct gc_object *o)
 	case KEEPER_FRAME:
 		return living_start(g, o->log_id) < o->until;
 	case KEEPER_ENTRY:
-		return living_start(g, o->log_id) != UINT64_MAX && !is_superseded(g, o->log_id, o->epoch, o->until);
+		return living_start(g, o->log_id) != UINT64_MAX &&
+		       is_superseded(g, o->log_id, o->epoch, o->until) == SUPERSEDED_NO;
 	case KEEPER_FAULT:
 		return true;
 	}
@@ -117,12 +149,17 @@ static enum look entry_look(struct gc *g, const struct data_top *top)
 		o->keeper = KEEPER_FAULT;
 		return LOOK_KEPT;
 	}
-	bool dead = is_superseded(g, o->log_id, entry->epoch, entry->next);
-	o->keeper = dead ? KEEPER_NONE : KEEPER_ENTRY;
 	o->epoch = entry->epoch;
 	o->until = entry->next;
 	data_state_free(entry);
-	return dead ? LOOK_DEAD : LOOK_KEPT;
+	enum superseded x = is_superseded(g, o->log_id, o->epoch, o->until);
+	if (x == SUPERSEDED_UNKNOWN && !log_hold(g, o->log_id))
+		return LOOK_WAIT;
+	if (x == SUPERSEDED_UNKNOWN)
+		x = is_superseded(g, o->log_id, o->epoch, o->until);
+	log_let_go(g);
+	o->keeper = x == SUPERSEDED_NO ? KEEPER_ENTRY : KEEPER_NONE;
+	return x == SUPERSEDED_NO ? LOOK_KEPT : LOOK_DEAD;
 }
 
 /* The log object.log_id. What a cache gives out is good until it is asked again. */
@@ -251,7 +288,7 @@ static void on_step(void *arg)
 	struct gc *g = arg;
 	struct engine *e = g->engine;
 	const struct object_row *row;
-	if (g->phase != GC_SEARCH || e->dead || e->stopping || g->wait.prev != NULL)
+	if (g->phase != GC_SEARCH || e->dead || e->stopping || g->wait.prev != NULL || g->load.prev != NULL)
 		return;
 	for (unsigned steps = 0; steps < STEPS_A_TURN; steps++) {
 		row = g->n_dead < REMOVE_MAX ? object_now(g) : NULL;
@@ -276,6 +313,14 @@ static void on_index(struct index_wait *w, const char *fault, bool missing)
 {
 	struct gc *g = (struct gc *)((char *)w - offsetof(struct gc, wait));
 	if (fault != NULL)
+		g->object.keeper = KEEPER_FAULT;
+	env_defer(g->engine->env, &g->task);
+}
+
+static void on_loaded(struct load_wait *w, const struct pico_error *error)
+{
+	struct gc *g = (struct gc *)((char *)w - offsetof(struct gc, load));
+	if (error != NULL)
 		g->object.keeper = KEEPER_FAULT;
 	env_defer(g->engine->env, &g->task);
 }
@@ -308,6 +353,7 @@ struct gc *gc_new(struct engine *e)
 	g->engine = e;
 	g->dead = must_calloc(REMOVE_MAX, sizeof(*g->dead));
 	g->wait.on_ready = on_index;
+	g->load.on_loaded = on_loaded;
 	g->timer = (struct env_timer){ .on_fire = on_timer, .arg = g };
 	g->task = (struct env_task){ .run = on_step, .arg = g };
 	g->deletion = gc_delete_new(e);
@@ -320,6 +366,8 @@ void gc_free(struct gc *g)
 		return;
 	env_timer_stop(g->engine->env, &g->timer);
 	index_wait_stop(&g->wait);
+	load_wait_stop(&g->load);
+	log_let_go(g);
 	gc_delete_free(g->deletion);
 	free(g->known);
 	free(g->next);

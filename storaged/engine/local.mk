@@ -9,6 +9,7 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/engine/engine.c storaged/engine/engine.h \
 	storaged/engine/engine_append.h \
 	storaged/engine/engine_events.h \
+	storaged/engine/engine_append.h storaged/engine/engine_log.h \
 	storaged/engine/engine_impl.h \
 	storaged/engine/engine_read.h \
 	storaged/engine/fetch.c \
@@ -17,8 +18,9 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/engine/gc_delete.c storaged/engine/gc_delete.h \
 	storaged/engine/index_cache.c storaged/engine/index_cache.h \
 	storaged/engine/kafka_producer.c storaged/engine/kafka_producer.h \
-	storaged/engine/load.c storaged/engine/load.h \
-	storaged/engine/log.c storaged/engine/log.h \
+	storaged/engine/scan.c storaged/engine/scan.h \
+	storaged/engine/log.c storaged/engine/log.h storaged/engine/log_table.c storaged/engine/log_table.h \
+	storaged/engine/log_load.c storaged/engine/log_load.h \
 	storaged/engine/log_state.c storaged/engine/log_state.h \
 	storaged/engine/pack.c storaged/engine/pack.h \
 	storaged/engine/pack_build.c \

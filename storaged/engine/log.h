@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One log in memory: its bounds, where each of its batches stands in the WAL, who waits for it, and what
- * append decisions need. And the table of all logs by id.
+ * One log in memory. Of every log there are 32 bytes, which answer where it begins and ends; all else is its open part,
+ * which is there while somebody needs it and for the logs used last (log_table.h). The open part is loaded or not: waits,
+ * reads and frames that recovery found need none of what decides appends, which log_load.h reads from state entries.
  *
  * What stands in `submitted` is that of all frames written; the tickets beside it say from when it is durable.
  * confirm and closed are durable.
- *
- * Owned by the engine. refs counts frames in flight and reads; a removed log is freed when it is 0.
  */
 #ifndef STORAGED_ENGINE_LOG_H
 #define STORAGED_ENGINE_LOG_H
@@ -71,34 +70,66 @@ struct log_state {
 	struct log_extra *extra;        /* owned; NULL until needed */
 };
 
-struct log {
-	uint64_t id;
-	uint32_t epoch, refs;
-	uint64_t start, confirm;
-	struct log_state submitted;     /* by every frame written */
-	struct log_state packed;        /* by the frames in data objects; its tickets mean nothing */
+/* A frame that is not in `submitted` yet: it was read back before its log was loaded. */
+struct frame_place {
+	uint64_t session : 16;
+	uint64_t seq : 48;
+	uint32_t body_position, length;
+};
+
+struct log_open {
+	struct log *log;
+	struct log_table *table;
+	struct log_open *older, *newer; /* those that may be dropped, in order of last use */
+	uint64_t confirm;
+	struct log_state submitted;     /* by every frame written; before it is loaded next and last_time alone */
+	struct log_state packed;        /* by the frames in data objects; its tickets mean nothing; likewise */
+	uint32_t refs;                  /* frames in flight, appends that wait, reads, packs, loads */
+	uint32_t n_unpacked;            /* frames in no data object */
 	uint32_t n_incomplete;          /* state entries since the last complete one */
 	uint32_t complete_epoch;        /* the newest complete entry in a committed object, by (epoch, next); 0, 0: none */
 	uint64_t complete_next;
 	uint32_t pack_slot;             /* index + 1 into the pack under way; 0: not in it */
+	bool loaded;
+	bool may_drop;                  /* is in the list of those */
 	bool has_entry;                 /* a state entry of this epoch stands in a data object */
-	bool closing, closed, removed;
 	bool wake;                      /* confirm moved and its waiters were not looked at yet */
 	struct frame_ref *frames;       /* batches in the arena, in order of base, up to the log's end */
 	uint32_t n_frames, frames_capacity;
 	struct frame_ref *frames_memory;        /* frames points into it */
+	struct frame_place *replay;     /* owned; in order */
+	uint32_t n_replay, replay_capacity;
+	struct log_load *load;          /* under way */
 	struct engine_wait *waits, *late_waits; /* late: planted bug */
 };
 
-struct log *log_new(uint64_t id, uint32_t epoch, uint64_t start, bool closed);
-void log_free(struct log *log);
+struct log {
+	union {
+		uint64_t next;          /* not open: its end, assigned and confirmed */
+		struct log_open *open;  /* owned */
+	};
+	uint64_t start;
+	struct __attribute__((packed)) {
+		uint64_t id : 40;       /* 0: nobody */
+		int64_t last_ms : 48;   /* not open: append time of the last frame */
+		uint32_t epoch : 32;
+		bool is_open : 1;
+		bool closing : 1, closed : 1, removed : 1;
+		bool stored : 1;        /* a data object has a state entry of it */
+		bool settled : 1;       /* it begins behind the end that its newest entry says */
+	};
+};
+_Static_assert(sizeof(struct log) == 32, "what every log takes");
+
+/* Frees what the open part owns. */
+void log_open_done(struct log_open *o);
 
 void log_state_done(struct log_state *s);
 /* Moves it on by one frame, which begins at its end. */
 void log_state_apply(struct log_state *s, const struct frame_facts *f);
 struct log_extra *log_state_extra(struct log_state *s);
 
-/* Notes where the batch of the frame just submitted stands; latest_ms is its own maximum timestamp. */
+/* Notes where the batch of the frame just submitted stands; latest_ms is its own maximum timestamp. It is open. */
 void log_index_add(struct log *log, const struct frame_ref *ref);
 /* The number of the batch that holds offset, which lies in [frames[0].base, next). */
 uint32_t log_index_find(const struct log *log, uint64_t offset);
@@ -110,22 +141,8 @@ void log_index_drop(struct log *log, uint64_t end);
 /* The batch that holds offset is in the arena. */
 bool log_index_has(const struct log *log, uint64_t offset);
 
-/* How many batches lie below confirm, at least in part. */
-uint32_t log_index_visible(const struct log *log);
-
 /* Lookups by time among the batches in the arena, as engine_lookup() asks; false: none. */
 bool log_find_time(const struct log *log, int64_t timestamp_ms, struct log_time *ret);
 bool log_find_latest(const struct log *log, struct log_time *ret);
-
-/* The logs of a node by id: an open hash of pointers. Zero-initialised is empty. */
-struct log_table {
-	struct log **slots;
-	uint64_t n, n_slots;            /* n_slots: power of two, at least 1.5 n */
-};
-void log_table_done(struct log_table *t);       /* frees the logs, too */
-struct log *log_table_find(const struct log_table *t, uint64_t id);
-void log_table_add(struct log_table *t, struct log *log);
-void log_table_remove(struct log_table *t, struct log *log);
-void log_table_each(const struct log_table *t, void (*each)(struct log *log));
 
 #endif

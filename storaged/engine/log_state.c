@@ -162,7 +162,7 @@ static void draft_extra(struct draft *d, const struct log_extra *x, struct choic
 static void draft_epochs(struct draft *d, const struct log *log)
 {
 	const struct log_epoch only = { .epoch = log->epoch };
-	const struct log_extra *x = log->packed.extra;
+	const struct log_extra *x = log->open->packed.extra;
 	const struct log_epoch *from = x != NULL && x->n_epochs > 0 ? x->epochs : &only;
 	d->m.n_epochs = x != NULL && x->n_epochs > 0 ? x->n_epochs : 1;
 	d->m.epochs = d->epochs;
@@ -176,7 +176,7 @@ static void draft_epochs(struct draft *d, const struct log *log)
 
 static void draft_make(struct draft *d, const struct log *log, uint64_t since)
 {
-	const struct log_state *s = &log->packed;
+	const struct log_state *s = &log->open->packed;
 	*d = (struct draft){ 0 };
 	frame__state__init(&d->m);
 	d->m.log_id = log->id;
@@ -212,9 +212,9 @@ static size_t draft_producer_bytes(const struct draft *d)
 /* With all producers, if that is due or they are few; else with those since the entry before. */
 static void draft_choose(struct draft *d, const struct log *log, uint64_t since)
 {
-	const struct log_extra *x = log->packed.extra;
+	const struct log_extra *x = log->open->packed.extra;
 	size_t n = x == NULL ? 0 : (size_t)x->producers.n + x->kafka.n;
-	bool due = !log->has_entry || log->n_incomplete >= DATA_STATE_INCOMPLETE_MAX;
+	bool due = !log->open->has_entry || log->open->n_incomplete >= DATA_STATE_INCOMPLETE_MAX;
 	if (due || n * PRODUCER_BYTES_MIN <= DATA_STATE_COMPLETE_MAX) {
 		draft_make(d, log, 0);
 		d->m.complete = due || draft_producer_bytes(d) <= DATA_STATE_COMPLETE_MAX;
@@ -230,9 +230,10 @@ void log_state_encode(struct log *log, uint64_t since, struct buf *ret_entry)
 {
 	struct draft d;
 	draft_choose(&d, log, since);
-	log->has_entry = true;
-	log->n_incomplete = d.m.complete ? 0 : log->n_incomplete + 1;
-	d.m.n_incomplete = log->n_incomplete;
+	struct log_open *o = log->open;
+	o->has_entry = true;
+	o->n_incomplete = d.m.complete ? 0 : o->n_incomplete + 1;
+	d.m.n_incomplete = o->n_incomplete;
 	size_t n = frame__state__get_packed_size(&d.m);
 	buf_init(ret_entry, n);
 	uint8_t *to = buf_reserve(ret_entry, n);

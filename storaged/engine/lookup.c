@@ -253,7 +253,7 @@ void engine_lookup(struct engine *e, struct engine_lookup *asked)
 {
 	struct lookup *l = must_calloc(1, sizeof(*l));
 	*l = (struct lookup){ .asked = asked, .engine = e, .log = asked->log, .wait = { .on_ready = on_index } };
-	l->log->refs++;
+	log_table_ref(&e->logs, l->log);
 	l->next = e->lookups;
 	l->prev = &e->lookups;
 	if (e->lookups != NULL)

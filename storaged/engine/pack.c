@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One pack: walk (frames of the WAL objects, in their order, move the packed state of their logs and are noted by
- * log) -> build (logs by id) -> store (objects one after the other) -> commit -> the next one. Walk and build do a
- * little a turn.
+ * One pack: walk (frames of the WAL objects, in their order, are noted by log) -> build (logs by id: each is loaded if it
+ * is not, its frames move its packed state and go into an object) -> store (objects one after the other) -> commit ->
+ * release (the logs are let go) -> the next one. Each does a little a turn.
  *
  * A frame is taken only if its log is there and its epoch is the log's present one, as recovery takes it.
  */
@@ -12,18 +12,22 @@
 #include <stdlib.h>
 
 #include "common/metrics.h"
-#include "storaged/engine/merge.h"
 #include "storaged/engine/gc.h"
+#include "storaged/engine/log_load.h"
+#include "storaged/engine/merge.h"
 #include "storaged/engine/pack_store.h"
 #include "storaged/engine/sweep.h"
 #include "storaged/engine/wal_trash.h"
 
 #define WALK_BYTES_A_TURN (1u << 20)
-#define BUILD_BYTES_A_TURN (4u << 20)
+#define BUILD_BYTES_A_TURN (2u << 20)
+#define BUILD_FRAMES_A_TURN 4096u
+#define LOGS_A_TURN 2048u
+#define PAGES_A_TURN 64u                /* of the table of logs */
 #define PACK_OBJECTS 1000u              /* so many unpacked WAL objects are a reason */
 #define ENDED_DELAY_MS 1000u
 
-enum pack_phase { PACK_IDLE, PACK_WALK, PACK_BUILD, PACK_STORE, PACK_COMMIT, PACK_RECOVERED };
+enum pack_phase { PACK_IDLE, PACK_WALK, PACK_BUILD, PACK_STORE, PACK_COMMIT, PACK_RELEASE, PACK_RECOVERED };
 
 struct packer {
 	struct engine *engine;
@@ -33,7 +37,10 @@ struct packer {
 	uint64_t extent;                /* walk: next */
 	uint32_t extent_position;
 	struct pack_log *logs;
-	size_t n_logs, n_built, capacity;
+	size_t n_logs, n_released, capacity;
+	uint64_t build_id;              /* build: the next log is the first one of the pack from here on */
+	size_t n_built;
+	struct load_wait load;
 	struct pack_build build;
 	size_t n_stored;
 	struct pack_store *store;
@@ -57,7 +64,7 @@ static void on_age(void *arg)
 	packer_consider(arg);
 }
 
-/* The running session: bytes, objects, age, or appends that wait for room. */
+/* The running session: bytes, objects, logs, age, or appends that wait for room. */
 static bool running_is_due(struct packer *p, const struct wal_session *s)
 {
 	struct engine *e = p->engine;
@@ -69,7 +76,8 @@ static bool running_is_due(struct packer *p, const struct wal_session *s)
 	if (p->since_ms == 0)
 		p->since_ms = now;
 	if (e->arena.unpacked - e->arena.unstored >= e->config.pack_bytes || s->end - s->watermark >= PACK_OBJECTS ||
-	    e->room_first != NULL || now - p->since_ms >= e->config.pack_interval_ms)
+	    e->logs.n_unpacked >= e->config.open_logs || e->room.first != NULL ||
+	    now - p->since_ms >= e->config.pack_interval_ms)
 		return true;
 	if (p->age_timer.at_ms == 0)
 		env_timer_start(e->env, &p->age_timer, p->since_ms + e->config.pack_interval_ms);
@@ -81,7 +89,7 @@ static bool ended_is_due(struct packer *p)
 {
 	struct engine *e = p->engine;
 	uint64_t now = env_now_ms(e->env);
-	if (e->recovery_wants_room || e->room_first != NULL)
+	if (e->recovery_wants_room || e->room.first != NULL)
 		return true;
 	if (!e->serving)
 		return false;
@@ -108,15 +116,19 @@ static bool pack_is_due(struct packer *p, const struct wal_session *s)
 
 /* -------------------------------------------------------------------- endings */
 
+static void pack_log_done(struct pack_log *l)
+{
+	l->log->open->pack_slot = 0;
+	log_unref(l->log);
+	free(l->frames);
+}
+
 static void pack_reset(struct packer *p)
 {
-	for (size_t i = 0; i < p->n_logs; i++) {
-		struct pack_log *l = &p->logs[i];
-		l->log->pack_slot = 0;
-		log_unref(l->log);
-		free(l->frames);
-	}
-	p->n_logs = p->n_built = p->n_stored = 0;
+	for (size_t i = p->n_released; i < p->n_logs; i++)
+		pack_log_done(&p->logs[i]);
+	load_wait_stop(&p->load);
+	p->n_logs = p->n_built = p->n_stored = p->n_released = 0;
 	pack_build_done(&p->build);
 	p->build = (struct pack_build){ 0 };
 }
@@ -154,16 +166,42 @@ static void pack_session_end(struct packer *p)
 	p->engine->events.recovered(p->engine->arg, s->session, s->cut, on_recovered, p);
 }
 
-/* The entries just committed. */
-static void note_complete(struct packer *p)
+/* Its entry is committed. */
+static void log_note_entry(struct pack_log *l)
 {
-	for (size_t i = 0; i < p->n_logs; i++) {
-		struct log *log = p->logs[i].log;
-		if (log->removed || log->n_incomplete != 0)
-			continue;
-		log->complete_epoch = log->epoch;
-		log->complete_next = log->packed.next;
+	struct log *log = l->log;
+	struct log_open *o = log->open;
+	log_unpacked_remove(o, l->n_frames);
+	if (log->removed)
+		return;
+	log->stored = true;
+	log->settled = false;
+	if (o->n_incomplete != 0)
+		return;
+	o->complete_epoch = log->epoch;
+	o->complete_next = o->packed.next;
+}
+
+static void pack_release_some(struct packer *p)
+{
+	struct engine *e = p->engine;
+	for (unsigned n = 0; n < LOGS_A_TURN && p->n_released < p->n_logs; n++) {
+		struct pack_log *l = &p->logs[p->n_released++];
+		log_note_entry(l);
+		pack_log_done(l);
 	}
+	if (p->n_released < p->n_logs) {
+		env_defer(e->env, &p->task);
+		return;
+	}
+	pack_reset(p);
+	p->phase = PACK_IDLE;
+	env_defer(e->env, &e->room_task);
+	if (e->recovery_wants_room)
+		recovery_room(e->recovery);
+	merger_consider(e->merger);
+	gc_consider(e->gc);
+	packer_consider(p);
 }
 
 static void on_committed(void *arg, bool applied, const char *why)
@@ -183,16 +221,10 @@ static void on_committed(void *arg, bool applied, const char *why)
 	s->watermark = p->to;
 	if (is_running(p))
 		p->since_ms = 0;
-	note_complete(p);
-	pack_reset(p);
-	p->phase = PACK_IDLE;
 	arena_packed(&e->arena, p->at, s->watermark);
 	metric_set(METRIC_ARENA_UNPACKED_BYTES, e->arena.unpacked);
-	if (e->recovery_wants_room)
-		recovery_room(e->recovery);
-	merger_consider(e->merger);
-	gc_consider(e->gc);
-	packer_consider(p);
+	p->phase = PACK_RELEASE;
+	pack_release_some(p);
 }
 
 /* ------------------------------------------------------------ commit and store */
@@ -239,57 +271,90 @@ static void pack_store_next(struct packer *p)
 
 /* ---------------------------------------------------------------------- build */
 
-static int compare_logs(const void *a, const void *b)
-{
-	uint64_t x = ((const struct pack_log *)a)->log->id, y = ((const struct pack_log *)b)->log->id;
-	return (x > y) - (x < y);
-}
-
 static void build_begin(struct packer *p)
 {
 	struct engine *e = p->engine;
-	if (p->n_logs > 1)
-		qsort(p->logs, p->n_logs, sizeof(*p->logs), compare_logs);
-	for (size_t i = 0; i < p->n_logs; i++)
-		p->logs[i].log->pack_slot = (uint32_t)i + 1;
 	p->build = (struct pack_build){
-		.id = { .node = e->config.node, .session = e->sessions[e->n_sessions - 1].session, .number = e->next_object },
-		.origin = e->config.node,
+		.node = e->config.node, .session = e->sessions[e->n_sessions - 1].session, .number = &e->next_object,
 	};
+	p->build_id = 0;
 	p->phase = PACK_BUILD;
+}
+
+static void build_end(struct packer *p)
+{
+	pack_build_end(&p->build);
+	p->phase = PACK_STORE;
+}
+
+/* The log of the pack that is next by id; NULL: look on in another turn. */
+static struct pack_log *build_next(struct packer *p)
+{
+	const struct log *log = log_table_next_open(&p->engine->logs, &p->build_id, PAGES_A_TURN);
+	while (log != NULL && log->open->pack_slot == 0) {
+		p->build_id = log->id + 1;
+		log = log_table_next_open(&p->engine->logs, &p->build_id, PAGES_A_TURN);
+	}
+	return log != NULL ? &p->logs[log->open->pack_slot - 1] : NULL;
+}
+
+/* true: it is through. */
+static bool build_log(struct packer *p, struct pack_log *l, unsigned *frames, uint64_t *bytes)
+{
+	bool whole = l->log->removed && !p->build.in_log;
+	if (!whole) {
+		uint32_t n = pack_build_log(&p->build, l, BUILD_FRAMES_A_TURN / 8, &whole);
+		*frames += n + 1;
+		*bytes += l->size / l->n_frames * n;
+	}
+	if (whole) {
+		p->build_id = l->log->id + 1;
+		p->n_built++;
+	}
+	return whole;
 }
 
 static void pack_build_some(struct packer *p)
 {
-	uint64_t done = 0;
-	for (; p->n_built < p->n_logs && done < BUILD_BYTES_A_TURN; p->n_built++) {
-		const struct pack_log *l = &p->logs[p->n_built];
-		if (!l->log->removed)
-			pack_build_log(&p->build, l);
-		done += l->size + sizeof(*l);
+	uint64_t bytes = 0;
+	unsigned frames = 0;
+	while (p->n_built < p->n_logs && frames < BUILD_FRAMES_A_TURN && bytes < BUILD_BYTES_A_TURN) {
+		struct pack_log *l = build_next(p);
+		if (l == NULL)
+			break;
+		if (!l->log->removed && !log_load(p->engine, l->log, &p->load))
+			return;
+		build_log(p, l, &frames, &bytes);
 	}
-	if (p->n_built == p->n_logs) {
-		pack_build_end(&p->build);
-		p->engine->next_object = p->build.id.number;
-		p->phase = PACK_STORE;
-	}
+	if (p->n_built == p->n_logs)
+		build_end(p);
 	env_defer(p->engine->env, &p->task);
+}
+
+/* Without its state nothing of the log can be packed, and no object behind it. */
+static void on_loaded(struct load_wait *w, const struct pico_error *error)
+{
+	struct packer *p = (struct packer *)((char *)w - offsetof(struct packer, load));
+	if (error != NULL)
+		engine_fatal(p->engine, 1, error->message);
+	else
+		env_defer(p->engine->env, &p->task);
 }
 
 /* ----------------------------------------------------------------------- walk */
 
 static struct pack_log *pack_log_of(struct packer *p, struct log *log)
 {
-	if (log->pack_slot != 0)
-		return &p->logs[log->pack_slot - 1];
+	if (log->open->pack_slot != 0)
+		return &p->logs[log->open->pack_slot - 1];
 	if (p->n_logs == p->capacity) {
 		p->capacity = p->capacity == 0 ? 16 : p->capacity * 2;
 		p->logs = must_realloc(p->logs, p->capacity * sizeof(*p->logs));
 	}
 	struct pack_log *l = &p->logs[p->n_logs++];
-	*l = (struct pack_log){ .log = log, .bytes_before = log->packed.bytes, .base = log->packed.next };
-	log->refs++;
-	log->pack_slot = (uint32_t)p->n_logs;
+	*l = (struct pack_log){ .log = log };
+	log_table_ref(&p->engine->logs, log);
+	log->open->pack_slot = (uint32_t)p->n_logs;
 	return l;
 }
 
@@ -303,19 +368,13 @@ static void pack_note(struct pack_log *l, const uint8_t *at, uint32_t size)
 	l->size += size;
 }
 
-/* Our own arena: what stands there was judged when it came. */
+/* Frames that were not taken stay unnoted, too. */
 static void walk_frame(struct packer *p, const struct frame *f, const uint8_t *at, uint32_t size)
 {
 	struct log *log = log_table_find(&p->engine->logs, f->log_id);
 	if (log == NULL || log->epoch != f->epoch)
 		return;
-	struct pack_log *l = pack_log_of(p, log);
-	struct frame_facts facts;
-	Frame__Meta *m;
-	must(frame_facts_read(f, &facts, &m) == NULL);
-	log_state_apply(&log->packed, &facts);
-	frame__meta__free_unpacked(m, NULL);
-	pack_note(l, at, size);
+	pack_note(pack_log_of(p, log), at, size);
 }
 
 /* The extent that is next, or NULL when the WAL objects of this pack are through. */
@@ -367,6 +426,9 @@ static void pack_step(void *arg)
 	case PACK_STORE:
 		pack_store_next(p);
 		break;
+	case PACK_RELEASE:
+		pack_release_some(p);
+		break;
 	case PACK_IDLE:
 	case PACK_COMMIT:
 	case PACK_RECOVERED:
@@ -410,6 +472,7 @@ struct packer *packer_new(struct engine *e)
 	struct packer *p = must_calloc(1, sizeof(*p));
 	p->engine = e;
 	p->task = (struct env_task){ .run = pack_step, .arg = p };
+	p->load.on_loaded = on_loaded;
 	p->age_timer = (struct env_timer){ .on_fire = on_age, .arg = p };
 	p->trash = wal_trash_new(e->env, e->store, e->config.node);
 	return p;

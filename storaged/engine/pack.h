@@ -35,9 +35,7 @@ struct pack_frame {
 };
 struct pack_log {
 	struct log *log;                /* one ref */
-	uint64_t bytes_before;          /* of its batches before this pack */
 	uint64_t size;                  /* of frames */
-	uint64_t base;                  /* its end when the pack began: producers that wrote from there on are news */
 	struct pack_frame *frames;
 	uint32_t n_frames, capacity;
 };
@@ -52,14 +50,21 @@ struct pack_outputs {
 	size_t n;
 };
 struct pack_build {
-	struct object_id id;            /* of the next object; number is counted up */
-	uint32_t origin;
+	uint32_t node;
+	uint64_t session;
+	uint64_t *number;               /* of the next object: the engine's, since merges make objects meanwhile */
 	struct pack_outputs outputs;
 	struct data_builder *run;       /* of level 0, being filled */
+	/* the log at hand */
+	bool in_log;
+	uint32_t at;                    /* next frame */
+	uint64_t base;                  /* its end when the pack began: producers that wrote from there on are news */
+	struct data_builder *own;       /* NULL: its frames go into the run */
 };
 
-/* Adds one log, ids ascending. */
-void pack_build_log(struct pack_build *b, const struct pack_log *l);
+/* Moves the packed state of a log by its frames, at most n_max of them, and puts them into objects; its entry behind the
+ * last one. Logs come with ids ascending, and are loaded. Returns how many; ret_whole: it is through. */
+uint32_t pack_build_log(struct pack_build *b, const struct pack_log *l, uint32_t n_max, bool *ret_whole);
 /* Closes what is open. */
 void pack_build_end(struct pack_build *b);
 void pack_build_done(struct pack_build *b);

@@ -24,12 +24,11 @@ static void output_close(struct pack_build *b, struct data_builder *builder)
 
 static struct data_builder *builder_new(struct pack_build *b, uint32_t level)
 {
-	struct data_builder *builder = data_builder_new(b->id, b->origin, level);
-	b->id.number++;
-	return builder;
+	struct object_id id = { .node = b->node, .session = b->session, .number = (*b->number)++ };
+	return data_builder_new(id, b->node, level);
 }
 
-static struct data_builder *run_builder(struct pack_build *b)
+static void run_builder(struct pack_build *b)
 {
 	if (b->run != NULL && data_builder_size(b->run) >= RUN_OBJECT_MAX) {
 		output_close(b, b->run);
@@ -37,52 +36,73 @@ static struct data_builder *run_builder(struct pack_build *b)
 	}
 	if (b->run == NULL)
 		b->run = builder_new(b, 0);
-	return b->run;
 }
 
-/* Frames wholly below the log's start are left out. Returns the batch's bytes. */
-static uint32_t frame_add(struct data_builder *to, const struct log *log, const struct pack_frame *p, uint64_t bytes_before)
+/* Frames wholly below the log's start are left out. */
+static void frame_add(struct data_builder *to, const struct log *log, const struct frame *f, struct slice bytes)
+{
+	uint64_t end = f->base_offset + f->record_count;
+	if (f->record_count == 0 || end <= log->start)
+		return;
+	struct data_frame x = {
+		.log_id = f->log_id, .base = f->base_offset, .end = end, .append_ms = f->append_time,
+		.max_timestamp = f->max_timestamp, .bytes = bytes, .batch_bytes = (uint32_t)f->payload.n,
+	};
+	data_builder_frame(to, &x, log->open->packed.bytes);
+}
+
+/* Our own arena: what stands there was judged when it came. */
+static void frame_pack(struct pack_build *b, const struct pack_log *l, const struct pack_frame *p)
 {
 	struct frame_iter it = { .body = slice_of(p->at, p->size) };
 	struct frame f;
+	struct frame_facts facts;
+	Frame__Meta *m;
 	must(frame_next(&it, &f) == 1);
-	uint64_t end = f.base_offset + f.record_count;
-	if (f.record_count > 0 && end > log->start) {
-		struct data_frame x = {
-			.log_id = f.log_id, .base = f.base_offset, .end = end, .append_ms = f.append_time,
-			.max_timestamp = f.max_timestamp, .bytes = it.body, .batch_bytes = (uint32_t)f.payload.n,
-		};
-		data_builder_frame(to, &x, bytes_before);
+	if (b->own != NULL && data_builder_size(b->own) >= SINGLE_MAX) {
+		output_close(b, b->own);
+		b->own = builder_new(b, DATA_LEVEL_SINGLE);
 	}
-	return (uint32_t)f.payload.n;
+	frame_add(b->own != NULL ? b->own : b->run, l->log, &f, it.body);
+	must(frame_facts_read(&f, &facts, &m) == NULL);
+	log_state_apply(&l->log->open->packed, &facts);
+	frame__meta__free_unpacked(m, NULL);
 }
 
-static void frames_add(struct pack_build *b, const struct pack_log *l)
+static void log_begin(struct pack_build *b, const struct pack_log *l)
 {
-	bool single = l->size >= SINGLE_MIN;
-	struct data_builder *to = single ? builder_new(b, DATA_LEVEL_SINGLE) : b->run;
-	uint64_t bytes = l->bytes_before;
-	for (uint32_t i = 0; i < l->n_frames; i++) {
-		if (single && data_builder_size(to) >= SINGLE_MAX) {
-			output_close(b, to);
-			to = builder_new(b, DATA_LEVEL_SINGLE);
-		}
-		bytes += frame_add(to, l->log, &l->frames[i], bytes);
-	}
-	if (single && data_builder_is_empty(to))
-		data_builder_free(to);
-	else if (single)
-		output_close(b, to);
+	run_builder(b);
+	b->in_log = true;
+	b->at = 0;
+	b->base = l->log->open->packed.next;
+	b->own = l->size >= SINGLE_MIN ? builder_new(b, DATA_LEVEL_SINGLE) : NULL;
 }
 
-void pack_build_log(struct pack_build *b, const struct pack_log *l)
+static void log_end(struct pack_build *b, const struct pack_log *l)
 {
 	struct buf entry = { 0 };
-	run_builder(b);
-	frames_add(b, l);
-	log_state_encode(l->log, l->base, &entry);
+	if (b->own != NULL && data_builder_is_empty(b->own))
+		data_builder_free(b->own);
+	else if (b->own != NULL)
+		output_close(b, b->own);
+	b->own = NULL;
+	log_state_encode(l->log, b->base, &entry);
 	data_builder_state(b->run, l->log->id, buf_slice(&entry));
 	buf_done(&entry);
+	b->in_log = false;
+}
+
+uint32_t pack_build_log(struct pack_build *b, const struct pack_log *l, uint32_t n_max, bool *ret_whole)
+{
+	if (!b->in_log)
+		log_begin(b, l);
+	uint32_t n = l->n_frames - b->at < n_max ? l->n_frames - b->at : n_max;
+	for (uint32_t i = 0; i < n; i++)
+		frame_pack(b, l, &l->frames[b->at++]);
+	*ret_whole = b->at == l->n_frames;
+	if (*ret_whole)
+		log_end(b, l);
+	return n;
 }
 
 void pack_build_end(struct pack_build *b)
@@ -97,5 +117,6 @@ void pack_build_done(struct pack_build *b)
 	for (size_t i = 0; i < b->outputs.n; i++)
 		data_builder_free(b->outputs.output[i].builder);
 	free(b->outputs.output);
+	data_builder_free(b->own);
 	data_builder_free(b->run);
 }

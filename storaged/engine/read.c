@@ -38,7 +38,7 @@ static bool gather_arena(struct engine *e, const struct engine_read *r, struct g
 {
 	const struct log *log = r->log;
 	uint32_t i = log_index_find(log, g->offset);
-	const struct frame_ref *ref = &log->frames[i];
+	const struct frame_ref *ref = &log->open->frames[i];
 	struct piece *to = gather_room(g, 1);
 	if (g->n > 0 && g->bytes + ref->length > r->max_bytes)
 		return false;
@@ -58,7 +58,7 @@ static bool gather_block(struct engine *e, const struct engine_read *r, struct g
 	if (b == NULL)
 		return false;
 	uint64_t left = r->max_bytes > g->bytes ? r->max_bytes - g->bytes : 1;
-	struct page_cache_range range = block_range(b, g->offset, left, r->log->confirm);
+	struct page_cache_range range = block_range(b, g->offset, left, log_confirm(r->log));
 	if (g->n > 0 && range.length > left)
 		return false;
 	struct piece *to = gather_room(g, page_cache_pieces_max(range.length));
@@ -76,7 +76,7 @@ static enum gathered read_gather(struct engine *e, const struct engine_read *r, 
 {
 	enum gathered why;
 	g->offset = r->from;
-	while (g->offset < r->log->confirm && g->n < PIECES_MAX) {
+	while (g->offset < log_confirm(r->log) && g->n < PIECES_MAX) {
 		if (log_index_has(r->log, g->offset)) {
 			if (!gather_arena(e, r, g))
 				break;
@@ -91,16 +91,17 @@ static enum gathered read_gather(struct engine *e, const struct engine_read *r, 
 
 uint64_t log_bytes_from(const struct log *log, uint64_t from, uint64_t max_bytes)
 {
-	uint64_t bytes = 0;
-	must(from >= log->start && from <= log->confirm);
-	if (from == log->confirm)
+	uint64_t bytes = 0, confirm = log_confirm(log);
+	must(from >= log->start && from <= confirm);
+	if (from == confirm)
 		return 0;
 	if (!log_index_has(log, from))
 		return max_bytes > 0 ? max_bytes : 1;
-	for (uint32_t i = log_index_find(log, from); i < log->n_frames && log->frames[i].base < log->confirm; i++) {
-		if (bytes > 0 && bytes + log->frames[i].length > max_bytes)
+	const struct log_open *o = log->open;
+	for (uint32_t i = log_index_find(log, from); i < o->n_frames && o->frames[i].base < confirm; i++) {
+		if (bytes > 0 && bytes + o->frames[i].length > max_bytes)
 			break;
-		bytes += log->frames[i].length;
+		bytes += o->frames[i].length;
 	}
 	return bytes;
 }
@@ -141,7 +142,7 @@ static struct read_op *op_new(struct engine *e, struct engine_read *r)
 	op->read = r;
 	op->engine = e;
 	op->log = r->log;
-	op->log->refs++;
+	log_table_ref(&e->logs, op->log);
 	op->round = e->read_round;
 	op->prev = e->reads_tail;
 	*e->reads_tail = op;
@@ -184,7 +185,7 @@ static void read_try(struct engine *e, struct engine_read *r)
 
 void engine_read(struct engine *e, struct engine_read *r)
 {
-	must(r->from >= r->log->start && r->from <= r->log->confirm);
+	must(r->from >= r->log->start && r->from <= log_confirm(r->log));
 	r->engine = e;
 	r->impl = NULL;
 	r->pieces = NULL;

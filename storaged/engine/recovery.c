@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The life of a recovery: every session's cut (recovery_cut.c), then the states of logs from data objects (load.c),
+ * The life of a recovery: every session's cut (recovery_cut.c), then where logs end by their data objects (scan.c),
  * then the frames of the WAL on top (recovery_read.c).
  */
 #include "storaged/engine/recovery.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "storaged/engine/load.h"
+#include "storaged/engine/scan.h"
 
 void recovery_key(const struct recovery *r, size_t at, uint64_t seq, char ret_key[WAL_KEY_MAX])
 {
@@ -29,14 +29,14 @@ void recovery_set_fault(struct recovery *r, struct obj_result result)
 		 strerror(-result.err));
 }
 
-static void on_loaded(struct engine *e)
+static void on_scanned(struct engine *e)
 {
 	recovery_read(e->recovery);
 }
 
-void recovery_load(struct recovery *r)
+void recovery_scan(struct recovery *r)
 {
-	r->engine->load = load_start(r->engine, on_loaded);
+	r->engine->scan = scan_start(r->engine, on_scanned);
 }
 
 struct recovery *recovery_start(struct engine *e, struct engine_session *ended, size_t n_ended,
@@ -53,7 +53,7 @@ struct recovery *recovery_start(struct engine *e, struct engine_session *ended, 
 	if (n_ended > 0)
 		recovery_cut(r);
 	else
-		recovery_load(r);
+		recovery_scan(r);
 	return r;
 }
 

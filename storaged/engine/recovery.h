@@ -56,7 +56,7 @@ void recovery_key(const struct recovery *r, size_t at, uint64_t seq, char ret_ke
 void recovery_fatal(struct recovery *r, size_t at, uint64_t seq, const char *text);
 void recovery_set_fault(struct recovery *r, struct obj_result result);
 /* Every cut is known: what is packed comes first, the WAL on top. */
-void recovery_load(struct recovery *r);
+void recovery_scan(struct recovery *r);
 
 /* recovery_cut.c: seals and finds every cut; there is a session at least. */
 void recovery_cut(struct recovery *r);

@@ -90,7 +90,7 @@ static void session_cut(struct cut_search *c, uint64_t cut)
 	r->ended[c->at].cut = cut;
 	must(r->n_cut < r->n_ended);
 	if (++r->n_cut == r->n_ended)
-		recovery_load(r);
+		recovery_scan(r);
 	else
 		search_next(c);
 }

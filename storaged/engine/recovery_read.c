@@ -13,6 +13,7 @@
 
 #include "common/metrics.h"
 #include "storaged/engine/backoff.h"
+#include "storaged/engine/log_load.h"
 #include "storaged/engine/pack.h"
 #include "storaged/planted.h"
 
@@ -44,8 +45,8 @@ static void note_request(struct recovery *r, const struct frame *f, const struct
 static void frame_take(struct recovery *r, struct log *log, const struct frame_facts *facts, const struct frame *f,
 		       struct arena_place at)
 {
-	log_state_apply(&log->submitted, facts);
-	log->confirm = log->submitted.next;
+	log_load_frame(r->engine, log, facts, at, (uint32_t)frame_size(f->meta.n, f->payload.n));
+	log->open->confirm = facts->next;
 	if (facts->closes)
 		log->closed = true;
 	if (f->payload.n > 0 && facts->next > log->start) {
@@ -66,9 +67,9 @@ static const char *frame_apply(struct recovery *r, const struct frame *f, struct
 		r->stats.skipped++;
 		return NULL;
 	}
-	if (f->base_offset != log->submitted.next)
+	if (f->base_offset != log_next(log))
 		return "records are missing before a frame of it, or are there twice";
-	if (f->append_time < log->submitted.last_time)
+	if (f->append_time < log_last_append_ms(log))
 		return "time runs backwards in a frame of it";
 	struct frame_facts facts;
 	Frame__Meta *m;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "common/metrics.h"
+#include "storaged/engine/log_load.h"
 
 #define STEPS_A_TURN 500u               /* logs of an object, or logs to cut: some 1 ms */
 #define WALK_STEPS 25u                  /* what one log to cut counts for */
@@ -42,6 +43,8 @@ struct retention {
 	size_t n_logs, log;
 	struct cut cut;
 	bool cutting;
+	struct log *held;               /* the log being cut; one ref */
+	struct load_wait load;
 	struct engine_trim *trims;      /* TRIMS_MAX */
 	size_t n_trims;
 	struct index_wait wait;
@@ -76,11 +79,12 @@ static void log_note(struct retention *r, const struct engine_retention *rule)
 		r->object.due_ms = again;
 }
 
+/* Of a log that is not loaded the cut will say. */
 static bool is_too_large(const struct retention *r, const struct engine_retention *rule)
 {
 	const struct log *log = log_table_find(&r->engine->logs, r->log_id);
 	return rule->bytes >= 0 && r->looked_due_ms == INT64_MIN && log != NULL &&
-	       log->submitted.bytes > (uint64_t)rule->bytes;
+	       (!log_is_ready(log) || log->open->submitted.bytes > (uint64_t)rule->bytes);
 }
 
 /* The log at hand in the object at hand. false: something is being read. */
@@ -267,21 +271,41 @@ static void trims_go(struct retention *r)
 	e->events.trim(e->arg, r->trims, r->n_trims, on_trimmed, r);
 }
 
-/* true: the log at hand is through. */
+static void log_let_go(struct retention *r)
+{
+	if (r->held != NULL)
+		log_unref(r->held);
+	r->held = NULL;
+	r->cutting = false;
+}
+
+/* false: there is nothing to cut. */
+static bool log_begin(struct retention *r)
+{
+	struct engine *e = r->engine;
+	struct engine_retention rule;
+	struct log *log = log_table_find(&e->logs, r->logs[r->log]);
+	if (log == NULL || !rule_of(r, r->logs[r->log], &rule))
+		return false;
+	cut_begin(&r->cut, e, r->logs[r->log], &rule, r->now_ms);
+	r->cutting = true;
+	r->held = log;
+	log_table_ref(&e->logs, log);
+	return true;
+}
+
+/* true: the log at hand is through. Its bytes are known when it is loaded. */
 static bool log_cut(struct retention *r)
 {
-	struct engine_retention rule;
-	if (!r->cutting) {
-		if (!rule_of(r, r->logs[r->log], &rule))
-			return true;
-		cut_begin(&r->cut, r->engine, r->logs[r->log], &rule, r->now_ms);
-		r->cutting = true;
-	}
+	if (!r->cutting && !log_begin(r))
+		return true;
+	if (!r->held->removed && !log_load(r->engine, r->held, &r->load))
+		return false;
 	if (!cut_walk(&r->cut, &r->wait))
 		return false;
-	r->cutting = false;
 	if (cut_is_worth(&r->cut))
 		r->trims[r->n_trims++] = (struct engine_trim){ .log_id = r->cut.log_id, .start = r->cut.end };
+	log_let_go(r);
 	return true;
 }
 
@@ -306,7 +330,7 @@ static void on_step(void *arg)
 {
 	struct retention *r = arg;
 	unsigned steps = 0;
-	if (r->engine->dead || r->engine->stopping || r->wait.prev != NULL)
+	if (r->engine->dead || r->engine->stopping || r->wait.prev != NULL || r->load.prev != NULL)
 		return;
 	if (r->phase == RETENTION_OBJECTS)
 		objects_go(r, &steps);
@@ -323,6 +347,17 @@ static void on_index(struct index_wait *w, const char *fault, bool missing)
 		object_keep(r);
 	} else if (fault != NULL) {
 		cut_skip(&r->cut);
+	}
+	env_defer(r->engine->env, &r->task);
+}
+
+/* One that cannot be loaded is not cut. */
+static void on_loaded(struct load_wait *w, const struct pico_error *error)
+{
+	struct retention *r = (struct retention *)((char *)w - offsetof(struct retention, load));
+	if (error != NULL) {
+		log_let_go(r);
+		r->log++;
 	}
 	env_defer(r->engine->env, &r->task);
 }
@@ -402,6 +437,7 @@ struct retention *retention_new(struct engine *e)
 	r->logs = must_calloc(LOGS_MAX, sizeof(*r->logs));
 	r->trims = must_calloc(TRIMS_MAX, sizeof(*r->trims));
 	r->wait.on_ready = on_index;
+	r->load.on_loaded = on_loaded;
 	r->timer = (struct env_timer){ .on_fire = on_timer, .arg = r };
 	r->task = (struct env_task){ .run = on_step, .arg = r };
 	return r;
@@ -413,6 +449,8 @@ void retention_free(struct retention *r)
 		return;
 	env_timer_stop(r->engine->env, &r->timer);
 	index_wait_stop(&r->wait);
+	load_wait_stop(&r->load);
+	log_let_go(r);
 	free(r->known);
 	free(r->next);
 	free(r->changed);

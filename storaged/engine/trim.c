@@ -23,12 +23,13 @@ static int64_t batch_latest(struct engine *e, const struct frame_ref *ref)
 static void index_times(struct engine *e, struct log *log)
 {
 	int64_t latest = INT64_MIN;
-	for (uint32_t i = 0; i < log->n_frames; i++) {
-		int64_t own = batch_latest(e, &log->frames[i]);
+	const struct log_open *o = log->is_open ? log->open : NULL;
+	for (uint32_t i = 0; o != NULL && i < o->n_frames; i++) {
+		int64_t own = batch_latest(e, &o->frames[i]);
 		latest = own > latest ? own : latest;
-		if (log->frames[i].latest_ms == latest)
+		if (o->frames[i].latest_ms == latest)
 			return;
-		log->frames[i].latest_ms = latest;
+		o->frames[i].latest_ms = latest;
 	}
 }
 
@@ -37,7 +38,7 @@ void engine_log_trim(struct engine *e, struct log *log, uint64_t start)
 	must(!log->removed);
 	if (start <= log->start)
 		return;
-	if (e->serving && start > log->confirm)
+	if (e->serving && start > log_confirm(log))
 		return; /* a successor's, who has served it: our session is over, as a row before this one says */
 	log->start = start;
 	log_index_drop(log, start);

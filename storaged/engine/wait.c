@@ -28,7 +28,7 @@ static void wait_unlink(struct engine_wait *w)
 
 static bool wait_is_ready(const struct engine_wait *w)
 {
-	return w->log->removed || (w->log->closed && !w->closed_too) || w->log->confirm > w->from;
+	return w->log->removed || (w->log->closed && !w->closed_too) || log_confirm(w->log) > w->from;
 }
 
 bool engine_wait(struct engine *e, struct engine_wait *w)
@@ -36,8 +36,10 @@ bool engine_wait(struct engine *e, struct engine_wait *w)
 	struct log *log = w->log;
 	if (wait_is_ready(w))
 		return true;
-	bool late = planted(PLANTED_LOST_WAKEUP) && log->submitted.next > log->confirm;
-	wait_link(late ? &log->late_waits : &log->waits, w);
+	bool late = planted(PLANTED_LOST_WAKEUP) && log_next(log) > log_confirm(log);
+	struct log_open *o = log_table_open(&e->logs, log);
+	wait_link(late ? &o->late_waits : &o->waits, w);
+	log_touch(o);
 	metric_add(METRIC_WAITERS, 1);
 	return false;
 }
@@ -48,6 +50,7 @@ void engine_wait_stop(struct engine_wait *w)
 		return;
 	wait_unlink(w);
 	metric_add(METRIC_WAITERS, -1);
+	log_release(w->log);
 }
 
 /* Moves a list to another head. */
@@ -59,25 +62,27 @@ static void waits_move(struct engine_wait **from, struct engine_wait **to)
 		(*to)->prev_in_list = to;
 }
 
-/* A callback may park new waits or stop others: those still to be looked at stand in a list of their own. */
+/* A callback may park new waits or stop others: those still to be looked at stand in a list of their own. The caller has
+ * a ref. */
 void wait_wake(struct log *log)
 {
 	struct engine_wait *todo = NULL;
-	waits_move(&log->waits, &todo);
+	struct log_open *o = log->open;
+	waits_move(&o->waits, &todo);
 	while (todo != NULL) {
 		struct engine_wait *w = todo;
 		wait_unlink(w);
 		if (!wait_is_ready(w)) {
-			wait_link(&log->waits, w);
+			wait_link(&o->waits, w);
 			continue;
 		}
 		metric_add(METRIC_WAITERS, -1);
 		w->on_ready(w, log->removed);
 	}
-	while (log->late_waits != NULL) {
-		struct engine_wait *w = log->late_waits;
+	while (o->late_waits != NULL) {
+		struct engine_wait *w = o->late_waits;
 		wait_unlink(w);
-		wait_link(&log->waits, w);
+		wait_link(&o->waits, w);
 	}
 }
 

@@ -49,6 +49,8 @@
 	X(GC_REMOVED, "engine: dead object removed")                                     \
 	X(GC_DELETED, "engine: marked object deleted")                                   \
 	X(ORPHAN, "engine: orphan deleted")                                              \
+	X(LOADED, "engine: log loaded from its entries")                                 \
+	X(DROPPED, "engine: loaded log dropped")                                         \
 	X(TRIMMED, "client: trim acknowledged")
 
 enum sim_fault {

@@ -79,6 +79,7 @@ static void configure(struct run *r)
 	c->gc_delay_ms = sim_chance(s, 500) ? sim_between(s, 0, 5000) : 600000;
 	c->sweep_interval_ms = sim_chance(s, 500) ? sim_between(s, 100, 10000) : 0;
 	c->index_cache_size = sim_chance(s, 500) ? 4 << 10 : 0;
+	c->open_logs = sim_chance(s, 500) ? sim_between(s, 1, 16) : 0;
 	memset(c->meta.instance, 7, sizeof(c->meta.instance));
 	c->wal_url.has_batch_interval = true;
 	c->wal_url.batch_interval_ms = intervals[sim_below(s, 4)];
@@ -183,6 +184,8 @@ static void finish(struct run *r)
 	res->events = r->sim.n_events;
 	res->sim_ms = r->sim.now_ns / SIM_MS;
 	r->sim.faults[SIM_PACKED] = metrics->value[METRIC_PACKS];
+	r->sim.faults[SIM_LOADED] = metrics->value[METRIC_LOGS_LOADED];
+	r->sim.faults[SIM_DROPPED] = metrics->value[METRIC_LOGS_DROPPED];
 	r->sim.faults[SIM_GC_REMOVED] = metrics->value[METRIC_GC_REMOVED];
 	r->sim.faults[SIM_GC_DELETED] = metrics->value[METRIC_GC_DELETED];
 	r->sim.faults[SIM_ORPHAN] = metrics->value[METRIC_ORPHANS_DELETED];

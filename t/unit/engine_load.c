@@ -158,28 +158,35 @@ static void test_newest_by_offset(void **state)
 	data_state_free(s);
 }
 
-static void assert_start_refused(const char *words)
+/* The node serves, that log can be read of and not be written to, another one can. */
+static void assert_load_refused(const char *words)
 {
-	process_start(&process, &world, 0);
+	metadata.recovered[1] = true;
+	process_serve(&process, &world, 1);
+	struct append *a = append_new(&process, 0, "record");
+	append_send(&process, a);
 	world_run(&world);
-	assert_false(process.serving);
-	assert_int_equal(process.fatal, 1);
-	if (strstr(process.fatal_text, words) == NULL || strstr(process.fatal_text, "log 100") == NULL)
-		fail_msg("%s", process.fatal_text);
+	assert_int_equal(a->n_answers, 1);
+	assert_int_equal(a->error.kind, PICO_UNAVAILABLE);
+	if (strstr(a->error.message, words) == NULL || strstr(a->error.message, "log 100") == NULL)
+		fail_msg("%s", a->error.message);
+	append_free(a);
+	append_now(&process, 1, "x", 0);
+	assert_int_equal(process.fatal, 0);
 }
 
 static void test_no_complete_entry(void **state)
 {
 	plant_object(1, 5, 1000, 1);
 	plant_object(2, 9, 2000, 2);
-	assert_start_refused("none of its state entries is complete");
+	assert_load_refused("none of its state entries is complete");
 }
 
 static void test_entries_that_contradict(void **state)
 {
 	plant_object(1, 5, 1000, 0);
 	plant_object(2, 9, 999, 1);
-	assert_start_refused("reaches farther");
+	assert_load_refused("reaches farther");
 }
 
 int main(void)

@@ -382,9 +382,10 @@ static void test_removal_with_everything_under_way(void **state)
 	process_pack(&process);
 	process_kill(&process);
 	process_serve(&process, &world, 1);
+	append_now(&process, 0, "y", 1); /* loads it */
 	world.hold_puts = world.hold_gets = true;
 	struct append *flying = append_do(&process, 0, "x"), *a[40];
-	struct waiter w = waiter_at(0, 1);
+	struct waiter w = waiter_at(0, 2);
 	assert_false(engine_wait(process.engine, &w.w));
 	struct read *r = read_new(&process, 0, 0, 1);
 	for (int i = 0; i < 40; i++)
@@ -401,7 +402,7 @@ static void test_removal_with_everything_under_way(void **state)
 	process.logs[0] = engine_log_add(process.engine, 300, 1, 0, false);
 	world.hold_puts = world.hold_gets = false;
 	world_run(&world);
-	assert_stored(flying, 1, 2);
+	assert_stored(flying, 2, 3);
 	append_now(&process, 0, "new", 0);
 	assert_records(&process, 0, 0, "new");
 	for (int i = 0; i < 40; i++)

@@ -365,7 +365,7 @@ static void test_many_logs(void **state)
 	for (size_t round = 0; round < 2; round++) {
 		process_new(&process, &world);
 		for (uint64_t i = 0; i < N; i++)
-			logs[i] = engine_log_add(process.engine, i << 32 | 5, 1, 0, false);
+			logs[i] = engine_log_add(process.engine, i << 12 | 5, 1, 0, false);
 		process_go(&process, round);
 		world_run(&world);
 		assert_true(process.serving);
@@ -377,9 +377,9 @@ static void test_many_logs(void **state)
 		for (uint64_t i = 0; i < N; i += 3)
 			engine_log_remove(process.engine, logs[i]);
 		for (uint64_t i = 0; i < N; i += 3)
-			logs[i] = engine_log_add(process.engine, i << 32 | 5, 2, 0, false);
+			logs[i] = engine_log_add(process.engine, i << 12 | 5, 2, 0, false);
 		for (uint64_t i = 0; i < N; i++) {
-			assert_int_equal(log_id(logs[i]), i << 32 | 5);
+			assert_int_equal(log_id(logs[i]), i << 12 | 5);
 			engine_log_remove(process.engine, logs[i]);
 		}
 		process_kill(&process);

@@ -14,12 +14,14 @@
 #include "storaged/data/data_format.h"
 #include "storaged/data/data_state.h"
 #include "storaged/engine/log_state.h"
+#include "storaged/engine/log_table.h"
 
 #define DAY 86400000ll
 #define T0 (1000 * DAY)
 #define ENTRIES_MAX 64
 
 /* One log and the entries that were written of it, oldest first. */
+static struct log_table table;
 static struct log *log_;
 static struct buf entries[ENTRIES_MAX];
 static size_t n_entries;
@@ -28,7 +30,10 @@ static int64_t now_ms;
 
 static int set_up(void **state)
 {
-	log_ = log_new(42, 1, 0, false);
+	table.open_max = 1;
+	log_ = log_table_add(&table, 42);
+	log_->epoch = 1;
+	log_table_ref(&table, log_);
 	n_entries = 0;
 	since = 0;
 	now_ms = T0;
@@ -37,7 +42,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	log_free(log_);
+	log_table_done(&table);
 	for (size_t i = 0; i < n_entries; i++)
 		buf_done(&entries[i]);
 	return 0;
@@ -48,7 +53,7 @@ static int tear_down(void **state)
 static struct frame_facts frame_of(uint32_t records)
 {
 	return (struct frame_facts){
-		.base = log_->packed.next, .next = log_->packed.next + records, .bytes = records * 10, .append_time = now_ms,
+		.base = log_->open->packed.next, .next = log_->open->packed.next + records, .bytes = records * 10, .append_time = now_ms,
 		.ticket = 77,
 	};
 }
@@ -60,7 +65,7 @@ static void string_append(const char *id, uint64_t epoch, uint64_t seq, uint32_t
 	f.producer_id = slice_str(id);
 	f.producer_epoch = epoch;
 	f.producer_seq = seq;
-	log_state_apply(&log_->packed, &f);
+	log_state_apply(&log_->open->packed, &f);
 }
 
 static void kafka_append(int64_t id, int16_t epoch, int32_t first, uint32_t count)
@@ -68,7 +73,7 @@ static void kafka_append(int64_t id, int16_t epoch, int32_t first, uint32_t coun
 	struct frame_facts f = frame_of(count);
 	f.has_claim = true;
 	f.claim = (struct kafka_claim){ .id = id, .epoch = epoch, .first = first, .count = count };
-	log_state_apply(&log_->packed, &f);
+	log_state_apply(&log_->open->packed, &f);
 }
 
 /* ------------------------------------------------------------------ entries */
@@ -87,7 +92,7 @@ static Frame__State *write_entry(void)
 {
 	must(n_entries < ENTRIES_MAX);
 	log_state_encode(log_, since, &entries[n_entries++]);
-	since = log_->packed.next;
+	since = log_->open->packed.next;
 	return decoded(n_entries - 1);
 }
 
@@ -161,7 +166,7 @@ static void test_every_field(void **state)
 	struct log_state loaded;
 	f.has_stream_seq = true;
 	f.stream_seq = slice_str("0042");
-	log_state_apply(&log_->packed, &f);
+	log_state_apply(&log_->open->packed, &f);
 	for (int32_t i = 0; i < 7; i++)
 		kafka_append(4000, 2, i * 2, 2);
 	kafka_append(4001, 0, INT32_MAX - 1, 5); /* over the end of the numbers */
@@ -171,7 +176,7 @@ static void test_every_field(void **state)
 	f.closes = f.has_producer = true;
 	f.producer_id = slice_str("closer");
 	f.producer_epoch = 9;
-	log_state_apply(&log_->packed, &f);
+	log_state_apply(&log_->open->packed, &f);
 	Frame__State *s = write_entry();
 	assert_true(s->log_id == 42 && s->epoch == 1 && s->next == 26 && s->last_append_ms == T0 + 5 && s->bytes == 260);
 	assert_true(s->closed && s->has_closer && s->closer->epoch == 9 && s->closer->seq == 0 && s->complete);
@@ -181,7 +186,7 @@ static void test_every_field(void **state)
 	assert_true(s->n_kafka == 2 && s->kafka[0]->n_written == 5 && s->kafka[0]->written[0]->first == 4);
 	assert_true(s->kafka[0]->written[4]->last == 13 && s->kafka[1]->written[0]->last == 2);
 	load_folded(1, &loaded);
-	assert_same(&log_->packed, &loaded, now_ms);
+	assert_same(&log_->open->packed, &loaded, now_ms);
 	assert_true(loaded.last_ticket == 0 && loaded.close_ticket == 0 && loaded.extra->stream_seq_ticket == 0);
 	assert_int_equal(producer_find(&loaded.extra->producers, slice_str("sensor"), now_ms)->ticket, 0);
 	const struct kafka_written *w;
@@ -197,13 +202,13 @@ static void test_a_plain_log(void **state)
 {
 	struct frame_facts f = frame_of(2);
 	struct log_state loaded;
-	log_state_apply(&log_->packed, &f);
+	log_state_apply(&log_->open->packed, &f);
 	Frame__State *s = write_entry();
 	assert_true(s->complete && s->n_producers == 0 && s->n_kafka == 0 && !s->closed && !s->has_stream_seq);
 	assert_true(buf_len(&entries[0]) < 40);
 	load_folded(1, &loaded);
 	assert_null(loaded.extra);
-	assert_same(&log_->packed, &loaded, now_ms);
+	assert_same(&log_->open->packed, &loaded, now_ms);
 	data_state_free(s);
 }
 
@@ -213,10 +218,10 @@ static void test_empty_stream_seq(void **state)
 	struct frame_facts f = frame_of(2);
 	struct log_state loaded;
 	f.has_stream_seq = true;
-	log_state_apply(&log_->packed, &f);
+	log_state_apply(&log_->open->packed, &f);
 	data_state_free(write_entry());
 	load_folded(1, &loaded);
-	assert_same(&log_->packed, &loaded, now_ms);
+	assert_same(&log_->open->packed, &loaded, now_ms);
 	log_state_done(&loaded);
 }
 
@@ -253,10 +258,10 @@ static void test_complete_up_to_4_kib(void **state)
 	kafka_append(1, 0, 0, 1);
 	string_append("y", 0, 0, 1);
 	for (;;) { /* by a byte at a time */
-		log_->n_incomplete = 0;
-		char *grown = must_realloc(log_->packed.extra->producers.entries[16].id, 300);
-		log_->packed.extra->producers.entries[16].id = grown;
-		grown[log_->packed.extra->producers.entries[16].id_len++] = 'y';
+		log_->open->n_incomplete = 0;
+		char *grown = must_realloc(log_->open->packed.extra->producers.entries[16].id, 300);
+		log_->open->packed.extra->producers.entries[16].id = grown;
+		grown[log_->open->packed.extra->producers.entries[16].id_len++] = 'y';
 		struct buf one;
 		const char *fault;
 		log_state_encode(log_, since, &one);
@@ -290,7 +295,7 @@ static void test_every_eighth_is_complete(void **state)
 		assert_int_equal(s->n_producers, i % 8 == 0 ? 1000 : 1);
 		assert_string_equal(s->producers[s->n_producers - 1]->id, i == 0 ? "p999" : "p7");
 		data_state_free(s);
-		assert_int_equal(log_->n_incomplete, i % 8);
+		assert_int_equal(log_->open->n_incomplete, i % 8);
 	}
 }
 
@@ -300,9 +305,9 @@ static void test_first_of_an_epoch_is_complete(void **state)
 	data_state_free(write_entry());
 	string_append("p7", 1, 1, 1);
 	data_state_free(write_entry());
-	assert_int_equal(log_->n_incomplete, 1);
+	assert_int_equal(log_->open->n_incomplete, 1);
 	log_->epoch = 2;
-	log_->has_entry = false;
+	log_->open->has_entry = false;
 	string_append("p8", 1, 1, 1);
 	Frame__State *s = write_entry();
 	assert_true(s->complete && s->epoch == 2 && s->n_producers == 1000 && s->n_incomplete == 0);
@@ -339,7 +344,7 @@ static void test_whole_windows(void **state)
 	data_state_free(s);
 	struct log_state loaded;
 	load_folded(2, &loaded);
-	assert_same(&log_->packed, &loaded, now_ms);
+	assert_same(&log_->open->packed, &loaded, now_ms);
 	log_state_done(&loaded);
 }
 
@@ -358,7 +363,7 @@ static void test_idle_ones_are_not_named(void **state)
 	data_state_free(s);
 	struct log_state loaded;
 	load_folded(1, &loaded);
-	assert_same(&log_->packed, &loaded, now_ms);
+	assert_same(&log_->open->packed, &loaded, now_ms);
 	log_state_done(&loaded);
 }
 
@@ -382,7 +387,7 @@ static void test_bounds(void **state)
 	assert_true(buf_len(&entries[0]) < DATA_ENTRY_MAX);
 	data_state_free(s);
 	load_folded(1, &loaded);
-	assert_same(&log_->packed, &loaded, now_ms);
+	assert_same(&log_->open->packed, &loaded, now_ms);
 	/* Who goes next is the same: the one that wrote longest ago. */
 	now_ms += DAY;
 	struct kafka_claim claim = { .id = 1, .count = 1 };
@@ -397,9 +402,9 @@ static void test_epochs(void **state)
 	struct frame_facts f = frame_of(2);
 	for (uint32_t epoch = 1; epoch <= 20; epoch++) {
 		log_->epoch = epoch;
-		f.base = log_->packed.next;
+		f.base = log_->open->packed.next;
 		f.next = f.base + 2;
-		log_state_apply(&log_->packed, &f);
+		log_state_apply(&log_->open->packed, &f);
 		Frame__State *s = write_entry();
 		size_t n = epoch < 16 ? epoch : 16;
 		assert_int_equal(s->n_epochs, n);
@@ -407,15 +412,15 @@ static void test_epochs(void **state)
 			assert_int_equal(s->epochs[i]->epoch, epoch - n + 1 + i);
 			assert_int_equal(s->epochs[i]->first_offset, 2 * (epoch - n + i));
 		}
-		log_state_done(&log_->packed);
-		log_state_load(&log_->packed, s, epoch + 1); /* the next owner */
+		log_state_done(&log_->open->packed);
+		log_state_load(&log_->open->packed, s, epoch + 1); /* the next owner */
 		data_state_free(s);
 		s = decoded(n_entries - 1);
-		log_state_done(&log_->packed);
-		log_state_load(&log_->packed, s, epoch); /* the same owner again: nothing is added */
-		assert_int_equal(log_->packed.extra == NULL ? 1 : log_->packed.extra->n_epochs, n);
-		log_state_done(&log_->packed);
-		log_state_load(&log_->packed, s, epoch + 1);
+		log_state_done(&log_->open->packed);
+		log_state_load(&log_->open->packed, s, epoch); /* the same owner again: nothing is added */
+		assert_int_equal(log_->open->packed.extra == NULL ? 1 : log_->open->packed.extra->n_epochs, n);
+		log_state_done(&log_->open->packed);
+		log_state_load(&log_->open->packed, s, epoch + 1);
 		data_state_free(s);
 	}
 }
@@ -438,7 +443,7 @@ static void random_append(void)
 	uint64_t who = random_below(120);
 	if (who % 2 == 0) {
 		static const struct kafka_producers none;
-		const struct kafka_producers *t = log_->packed.extra != NULL ? &log_->packed.extra->kafka : &none;
+		const struct kafka_producers *t = log_->open->packed.extra != NULL ? &log_->open->packed.extra->kafka : &none;
 		const struct kafka_producer *p = kafka_producer_find(t, (int64_t)who, now_ms);
 		bool newer = random_below(20) == 0;
 		int32_t first = p == NULL || newer ? 0 : (kafka_producer_last(p)->last + 1) & INT32_MAX;
@@ -459,13 +464,13 @@ static void test_folded_is_as_live(void **state)
 			for (uint64_t n = random_below(i == 0 ? 400 : 40); n > 0; n--)
 				random_append();
 			struct frame_facts f = frame_of(1); /* an entry is written when something was */
-			log_state_apply(&log_->packed, &f);
+			log_state_apply(&log_->open->packed, &f);
 			Frame__State *s = write_entry();
 			n_incomplete += !s->complete;
-			assert_true(s->n_incomplete == log_->n_incomplete && s->n_incomplete <= DATA_STATE_INCOMPLETE_MAX);
+			assert_true(s->n_incomplete == log_->open->n_incomplete && s->n_incomplete <= DATA_STATE_INCOMPLETE_MAX);
 			data_state_free(s);
 			load_folded(n_entries, &loaded);
-			assert_same(&log_->packed, &loaded, now_ms);
+			assert_same(&log_->open->packed, &loaded, now_ms);
 			log_state_done(&loaded);
 		}
 		tear_down(state);
