@@ -33,6 +33,7 @@ int cmd_read(struct cli *cli, int argc, char **argv);
 int cmd_tail(struct cli *cli, int argc, char **argv);
 int cmd_head(struct cli *cli, int argc, char **argv);
 int cmd_ls(struct cli *cli, int argc, char **argv);
+int cmd_admin(struct cli *cli, int argc, char **argv);
 int cmd_bench(struct cli *cli, int argc, char **argv);
 int cmd_close(struct cli *cli, int argc, char **argv);
 int cmd_delete(struct cli *cli, int argc, char **argv);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 bin_PROGRAMS += pico
 pico_SOURCES = \
+	cli/admin.h \
 	cli/bench.c cli/bench.h \
 	cli/bench_http.c cli/bench_http.h \
 	cli/bench_kafka.c \
@@ -8,6 +9,8 @@ pico_SOURCES = \
 	cli/bench_pico.c \
 	cli/bench_stats.c cli/bench_stats.h \
 	cli/cli.h \
+	cli/cmd_admin.c \
+	cli/cmd_admin_restore.c \
 	cli/cmd_append.c \
 	cli/cmd_bench.c \
 	cli/cmd_read.c \
@@ -17,6 +20,7 @@ pico_SOURCES = \
 	cli/kafka_client.c cli/kafka_client.h \
 	cli/kafka_topics.c cli/kafka_topics.h \
 	cli/main.c \
-	cli/name.c
-pico_LDADD = common/libcommon.a $(ISAL_LIBS) $(CRYPTO_LIBS) $(CURL_LIBS) $(CODEC_LIBS)
+	cli/name.c \
+	cli/offline.c cli/offline.h
+pico_LDADD = $(STORAGED_LIBS) $(CODEC_LIBS)
 EXTRA_DIST += cli/README

@@ -35,6 +35,11 @@ const struct cli_command cli_commands[] = {
 	  "  pico tail -f orders/eu\n", cmd_tail },
 	{ "head", "STREAM", "print start, next, closed and type of a stream", "  pico head orders/eu\n", cmd_head },
 	{ "ls", "[--prefix PATH] [--limit N]", "list streams in order of name", "  pico ls --prefix /orders\n", cmd_ls },
+	{ "admin", "SUBCOMMAND [OPTIONS]", "look after a node and its storage",
+	  "  restore-metadata [--from BACKUP] [OPTIONS of pico serve]\n"
+	  "      builds a lost database from the exports and objects in the storage; nothing may run on it\n\n"
+	  "Where storage and database are is said as to `pico serve`: --data-dir, --storage, --wal, --meta-url, --config.\n\n"
+	  "  pico admin restore-metadata --data-dir /var/lib/picomq\n", cmd_admin },
 	{ "bench", "[OPTIONS]", "append and read as fast as it goes, and say how fast that was",
 	  "Appends for --duration seconds to streams of its own below /bench/, reads everything back, deletes them.\n"
 	  "A request's time is from when it was made to the end of its answer. A failed request ends the run.\n\n"

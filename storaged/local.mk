@@ -41,6 +41,7 @@ include storaged/objstore/local.mk
 include storaged/data/local.mk
 include storaged/engine/local.mk
 include storaged/group/local.mk
+include storaged/offline/local.mk
 
 pkglibexec_PROGRAMS += storaged/storaged
 storaged_storaged_SOURCES = storaged/main.c

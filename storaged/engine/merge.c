@@ -52,6 +52,7 @@ struct merger {
 	bool single;
 
 	struct data_builder *run, *own; /* being filled; own: of the log at hand alone */
+	uint64_t copied;                /* offset behind the last frame of the log at hand that was copied */
 	uint8_t **copies;               /* blocks that the object being filled and stored points into */
 	size_t n_copies, copies_capacity;
 	struct data_builder *stored;    /* being stored */
@@ -121,6 +122,7 @@ static void log_forget(struct merger *m)
 		data_state_free(m->entries[i]);
 	m->n_entries = m->n_blocks = m->block = 0;
 	m->input = 0;
+	m->copied = 0;
 	m->has_log = false;
 }
 
@@ -354,8 +356,11 @@ static void block_frames(struct merger *m, struct data_builder *to, const struct
 			.max_timestamp = f.max_timestamp, .bytes = slice_of(at, (size_t)(it.body.p + it.position - at)),
 			.batch_bytes = (uint32_t)f.payload.n,
 		};
-		if (end > log->start)
+		/* After a restore of the metadata a frame may stand in two objects: both are one. */
+		if (end > log->start && f.base_offset >= m->copied) {
 			data_builder_frame(to, &x, bytes_before);
+			m->copied = end;
+		}
 		bytes_before += f.payload.n;
 	}
 }

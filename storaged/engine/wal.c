@@ -268,7 +268,7 @@ static void object_judge(struct wal_object *o, const char *what, struct slice da
 {
 	struct wal *w = o->wal;
 	struct wal_header h;
-	char text[600];
+	char text[800];
 	const char *fault = wal_header_decode(data, &h);
 	if (fault != NULL && ++o->n_look_faults < LOOK_FAULTS_MAX) {
 		object_wait(o, true); /* the answer may have been damaged on its way */
@@ -285,7 +285,8 @@ static void object_judge(struct wal_object *o, const char *what, struct slice da
 	} else if (memcmp(h.put_id, w->config.put_id, 16) != 0 || h.session != w->session || h.seq != o->seq ||
 		   h.node != w->config.node) {
 		snprintf(text, sizeof(text), "%s was put by another process: two clusters use this prefix, or the metadata "
-			 "database went back in time; give each cluster its own --storage and --wal", what);
+			 "database went back in time. Give each cluster its own --storage and --wal; in the place of an older "
+			 "database put what `pico admin restore-metadata` makes", what);
 		wal_end(w, CONTROL_EXIT_SHARED, text);
 	} else {
 		object_stored(o);

@@ -384,14 +384,16 @@ static int tmp_empty(struct file_store *fs)
 	return r;
 }
 
-static int directories_open(struct file_store *fs)
+static int directories_open(struct file_store *fs, bool read_only)
 {
-	int r = root_make(fs->root);
+	int r = read_only ? 0 : root_make(fs->root);
 	if (r < 0)
 		return r;
 	fs->root_fd = open(fs->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fs->root_fd < 0)
 		return -errno;
+	if (read_only)
+		return 0;
 	if (mkdirat(fs->root_fd, ".tmp", 0700) != 0 && errno != EEXIST)
 		return -errno;
 	fs->tmp_fd = openat(fs->root_fd, ".tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -424,7 +426,7 @@ static struct file_store *file_store_new(struct env *env, const char *path, cons
 	fs->url = must_calloc(1, strlen(path) + sizeof("file://"));
 	sprintf(fs->url, "file://%s", path);
 	fs->store = (struct objstore){ .ops = &file_store_ops, .url = fs->url, .max_inflight_default = 2 };
-	for (int i = 0; i < 16; i++)
+	for (int i = 0; i < 16 && put_id != NULL; i++)
 		snprintf(fs->put_id + 2 * i, 3, "%02x", put_id[i]);
 	fs->root_fd = fs->tmp_fd = -1;
 	fs->task = (struct env_task){ .run = on_posted, .arg = fs };
@@ -441,7 +443,7 @@ int file_store_open(struct env *env, const char *path, const uint8_t put_id[16],
 		    char *fault, size_t fault_size)
 {
 	struct file_store *fs = file_store_new(env, path, put_id);
-	int r = directories_open(fs);
+	int r = directories_open(fs, put_id == NULL);
 	if (r == 0)
 		r = threads_start(fs);
 	if (r < 0) {

@@ -130,7 +130,7 @@ void file_list_work(void *arg);
 /* Asserts that s is one. */
 struct file_store *file_store_of(struct objstore *s);
 
-/* Opens the store `path`. As objstore_open(). */
+/* Opens the store `path`. As objstore_open(); put_id NULL: to read only, nothing is made or removed. */
 int file_store_open(struct env *env, const char *path, const uint8_t put_id[16], struct objstore **ret_store,
 		    char *fault, size_t fault_size);
 

@@ -35,7 +35,8 @@ bool objstore_url_same_place(const struct objstore_url *a, const struct objstore
  * Opens what the URL names. A directory is made if it is missing, each new one fsynced into its parent before an
  * object in it counts. `put_id` names temporary files of this process; those of others are emptied. Files: two threads
  * of its own for puts; the rest runs as env jobs. mem: stores of one name share their content while one of them is
- * open. s3: two threads of its own; takes AWS_* out of the environment; nothing is sent yet.
+ * open. s3: two threads of its own; takes AWS_* out of the environment; nothing is sent yet. put_id NULL: to read only,
+ * beside a process that owns it: nothing is made or emptied, a directory must be there, and puts fail.
  */
 int objstore_open(struct env *env, const struct objstore_url *url, const uint8_t put_id[16],
 		  struct objstore **ret_store, char *fault, size_t fault_size);

@@ -219,8 +219,8 @@ static void audit_exports(struct run *r)
 {
 	size_t n;
 	char **keys = sim_bucket_keys(&r->bucket, "meta/", &n);
-	if (n > 3)
-		run_fault(r, "%zu exports are kept", n);
+	if (n == 0 || n > 3)
+		run_fault(r, "%zu exports are there", n);
 	for (size_t i = 0; i < n; i++) {
 		const struct sim_object *o = sim_bucket_find(&r->bucket, keys[i]);
 		struct export_header h;

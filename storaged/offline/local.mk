@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+storaged_libstoraged_a_SOURCES += \
+	storaged/offline/object_file.c storaged/offline/object_file.h \
+	storaged/offline/restore.c storaged/offline/restore.h storaged/offline/restore_priv.h \
+	storaged/offline/restore_build.c \
+	storaged/offline/restore_export.c \
+	storaged/offline/restore_logs.c \
+	storaged/offline/restore_place.c \
+	storaged/offline/restore_read.c \
+	storaged/offline/shelf.c storaged/offline/shelf.h
+EXTRA_DIST += storaged/offline/README

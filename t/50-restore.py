@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A node that lost its database: `pico admin restore-metadata` builds one from the store, the node starts on it, and every
+acknowledged record is there; with the newest export, with one older than topics and records, and after kill -9 at any
+moment of packs and merges. What must be refused: a database with content, a running node, another cluster's store, an
+older copy of the database."""
+import glob, json, os, random, shutil, sqlite3, subprocess, threading
+
+import tap
+from node import Client, Node
+from tap import same, test
+
+pico = os.path.join(tap.build, "pico")
+SEED = int(os.environ.get("PICO_KILL_SEED", "0")) or random.randrange(1, 1 << 30)
+rng = random.Random(SEED)
+OPTIONS = ("--wal-upload-threshold=32K", "--gc-delay-ms=100")
+
+
+def restore(node, *options, code=0):
+    r = subprocess.run([pico, "admin", "restore-metadata", *options, "--data-dir", f"{node.dir}/data",
+                        f"--storage={node.storage()}"], capture_output=True, text=True, timeout=120)
+    assert r.returncode == code, f"exit {r.returncode}: {r.stdout} {r.stderr}"
+    return r.stdout if code == 0 else r.stderr
+
+
+def lose_database(node):
+    for f in glob.glob(f"{node.dir}/data/meta.db*"):
+        os.unlink(f)
+
+
+def exports(node):
+    return sorted(glob.glob(f"{node.dir}/data/objects/meta/*"))
+
+
+def read_all(node, stream):
+    """[(offset, body)] from the beginning."""
+    client, records, seq = node.client(), [], -1
+    while True:
+        a = client("GET", f"{stream}?seq={seq}&bytes=4000000" if seq >= 0 else f"{stream}?bytes=4000000")
+        same(a.status, 200, f"read of {stream}")
+        records += [(r["seq"], r["body"]) for r in a.json()]
+        seq = int(a["Pico-Next-Seq"])
+        if a["Pico-Up-To-Date"] == "true":
+            return records
+
+
+class Writer(threading.Thread):
+    """Appends one record after the other until it is told to stop; remembers what was acknowledged."""
+
+    def __init__(self, node, stream):
+        super().__init__(daemon=True)
+        self.node, self.stream, self.acked, self.over = node, stream, [], False
+        self.start()
+
+    def run(self):
+        client, n = Client(self.node.port, 5), 0
+        while not self.over:
+            body = f"{self.stream}-{n}-".ljust(rng.randrange(20, 3000), "x")
+            n += 1
+            try:
+                a = client("POST", self.stream, body.encode())
+                if a.status == 200:
+                    self.acked.append((int(a["Pico-Start-Seq"]), body))
+            except OSError:
+                continue
+            except Exception:
+                continue
+
+
+def write_for_a_while(node, streams, enough):
+    writers = [Writer(node, s) for s in streams]
+    tap.until(lambda: all(len(w.acked) >= enough for w in writers), 120, "records acknowledged")
+    return writers
+
+
+def stop_writers(writers):
+    for w in writers:
+        w.over = True
+    for w in writers:
+        w.join(30)
+
+
+def check_writers(node, writers, names=None):
+    for w in writers:
+        there = dict(read_all(node, (names or {}).get(w.stream, w.stream)))
+        lost = [(o, b[:30]) for o, b in w.acked if there.get(o) != b]
+        same(lost, [], f"acknowledged records of {w.stream} (PICO_KILL_SEED={SEED})")
+
+
+@test("an ordered stop, the database gone: everything is there again, and the node goes on")
+def _():
+    node = Node(*OPTIONS).start()
+    for s in ("/a", "/b"):
+        same(node.http("PUT", s, Content_Type="text/plain").status, 201)
+    writers = write_for_a_while(node, ["/a", "/b"], 150)
+    stop_writers(writers)
+    same(node.http("PUT", "/empty").status, 201)
+    before = {s: node.http("HEAD", s).headers for s in ("/a", "/b", "/empty")}
+    same(node.stop(), 0)
+    assert exports(node), "no export"
+    lose_database(node)
+    out = restore(node)
+    assert "3 topics" in out and "0 of them written after the export" in out, out
+    node.start()
+    check_writers(node, writers)
+    for s, headers in before.items():
+        now = node.http("HEAD", s).headers
+        for name in ("pico-next-seq", "pico-start-seq", "content-type", "pico-closed", "pico-kafka-topic"):
+            same(now.get(name), headers.get(name), f"{s} {name}")
+    same(node.http("POST", "/a", b"more")["Pico-Start-Seq"], before["/a"]["pico-next-seq"])
+    same(node.stop(), 0)
+    node.start()
+    same(read_all(node, "/a")[-1][1], "more")
+    same(node.stop(), 0)
+
+
+@test("kill -9 of all under load, with an export that is older than topics, records, packs and merges")
+def _():
+    for round in range(4):
+        node = Node(*OPTIONS).start()
+        same(node.http("PUT", "/old").status, 201)
+        old = write_for_a_while(node, ["/old"], 60)
+        stop_writers(old)
+        same(node.stop(), 0)
+        kept = exports(node)[-1]
+        shutil.copy(kept, f"{node.dir}/export")
+        node.start()
+        same(node.http("PUT", "/new").status, 201)
+        same(node.http("PUT", "/gone").status, 201)
+        same(node.http("POST", "/gone", b"gone").status, 200)
+        writers = write_for_a_while(node, ["/old", "/new"], rng.randrange(50, 400))
+        same(node.http("DELETE", "/gone").status, 204)
+        node.kill_all()
+        stop_writers(writers)
+        for f in exports(node):
+            os.unlink(f)
+        shutil.copy(f"{node.dir}/export", kept)
+        lose_database(node)
+        out = restore(node)
+        assert "export of row" in out and "1 topics" in out, out
+        node.start()
+        streams = [s["name"] for s in node.http("GET", "/").json()["streams"]]
+        nameless = [s for s in streams if s.startswith("/restored/log-")]
+        by_first = {read_all(node, s)[0][1].split("-")[0]: s for s in nameless}
+        assert "/new" in by_first and by_first["/new"] in out and "nobody knows its name" in out, (by_first, out)
+        check_writers(node, old + writers, {"/new": by_first["/new"]})
+        same(node.stop(), 0)
+        node.start()
+        check_writers(node, old + writers, {"/new": by_first["/new"]})
+        same(node.stop(), 0)
+
+
+@test("refused: a database with content, a running node, no export, another cluster's export, a damaged object")
+def _():
+    node = Node(*OPTIONS).start()
+    same(node.http("PUT", "/a").status, 201)
+    writers = write_for_a_while(node, ["/a"], 60)
+    stop_writers(writers)
+    assert "a node runs on" in restore(node, code=1)
+    same(node.stop(), 0)
+    assert "is a database with content" in restore(node, code=1)
+    lose_database(node)
+    for f in exports(node):
+        shutil.move(f, f"{node.dir}/{os.path.basename(f)}.kept")
+    assert "holds no export of the metadata" in restore(node, code=1)
+    other = Node().start()
+    same(other.stop(), 0)
+    err = restore(node, "--from", exports(other)[-1], code=1)
+    assert "of another cluster" in err, err
+    kept = sorted(glob.glob(f"{node.dir}/*.kept"))[-1]
+    for f in glob.glob(f"{node.dir}/*.kept"):
+        shutil.copy(f, f"{node.dir}/data/objects/meta/{os.path.basename(f)[:-5]}")
+    data = glob.glob(f"{node.dir}/data/objects/data/1/*/*")[0]
+    with open(data, "r+b") as f:
+        f.seek(-20, 2)
+        byte = f.read(1)
+        f.seek(-20, 2)
+        f.write(bytes([byte[0] ^ 1]))
+    err = restore(node, code=1)
+    assert os.path.relpath(data, f"{node.dir}/data/objects") in err, err
+    with open(data, "r+b") as f:
+        f.seek(-20, 2)
+        f.write(byte)
+    assert not glob.glob(f"{node.dir}/data/meta.db*"), "something is left behind"
+    newest = exports(node)[-1]
+    with open(newest, "r+b") as f:
+        f.seek(100)
+        f.write(b"damage")
+    out = json.loads(restore(node, "--json")) if len(exports(node)) > 1 else None
+    if out is not None:
+        assert any("is damaged and was not used" in line for line in out["report"]), out
+    else:
+        assert "holds no export" in restore(node, code=1)
+        restore(node, "--from", kept)
+    node.start()
+    check_writers(node, writers)
+    same(node.stop(), 0)
+
+
+@test("a database that went back in time is refused at the start, and says what to do")
+def _():
+    node = Node(*OPTIONS).start()
+    same(node.http("PUT", "/a").status, 201)
+    same(node.stop(), 0)
+    source = sqlite3.connect(f"{node.dir}/data/meta.db")
+    copy = sqlite3.connect(f"{node.dir}/old.db")
+    source.backup(copy)
+    source.close()
+    copy.close()
+    node.start()
+    writers = write_for_a_while(node, ["/a"], 10)
+    stop_writers(writers)
+    same(node.stop(), 0)
+    lose_database(node)
+    shutil.copy(f"{node.dir}/old.db", f"{node.dir}/data/meta.db")
+    node.spawn()
+    assert node.process.wait(60) not in (0, None)
+    assert "restore-metadata" in node.log(), node.log()[-1500:]
+    lose_database(node)
+    restore(node)
+    node.start()
+    check_writers(node, writers)
+    same(node.stop(), 0)
+
+
+tap.run()
