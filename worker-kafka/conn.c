@@ -27,6 +27,7 @@
 #define RUNS_MAX 64
 #define SMALL_FRAME 65536u              /* is taken whatever other connections hold */
 #define FRAMES_HELD 8u                  /* of max-request-size, by all connections together */
+#define FRAMES_READ 6u                  /* of them before a large frame is not begun: the others are for answers */
 #define LINGER_MS 2000                  /* how long what a client still sends behind its last answer is read and dropped */
 #define LINGER_DRAIN_MS 300
 
@@ -53,7 +54,8 @@ struct conn {
 	uint64_t since_ms;              /* the last thing that came, or the last answer that left */
 	uint64_t sent_ms;               /* the socket took something, or began to have something to take */
 	uint64_t muted_until_ms;        /* throttled: not read before; 0: not */
-	bool starved;                   /* waits until all connections hold less */
+	bool starved;                   /* waits until all connections hold at most wake_at */
+	size_t wake_at;
 	bool sending;
 	bool no_input;                  /* no more requests are taken */
 	bool eof;                       /* the client sends nothing more */
@@ -83,25 +85,36 @@ static void on_handle_closed(uv_handle_t *h)
 	conn_release(c);
 }
 
-static size_t conns_hold_max(const struct server *s)
+static size_t frames(const struct server *s, size_t n)
 {
-	return FRAMES_HELD * s->conf->max_request_size;
+	return n * s->conf->max_request_size;
 }
 
 bool conn_may_hold(const struct conn *c, size_t n)
 {
-	return c->server->held + n <= conns_hold_max(c->server);
+	return c->server->held + n <= frames(c->server, FRAMES_HELD);
 }
 
-/* There is room again for what waits, with some to spare. */
+static void conn_starve(struct conn *c, size_t wake_at)
+{
+	struct server *s = c->server;
+	c->starved = true;
+	c->wake_at = wake_at;
+	s->wake_at = s->wake_at > wake_at ? s->wake_at : wake_at;
+}
+
+/* Some of those for which there is room again wait anew when they have their turn. */
 static void wake_starved(struct server *s)
 {
-	if (!s->starved || s->held > conns_hold_max(s) / 4 * 3)
+	if (s->wake_at == 0 || s->held > s->wake_at)
 		return;
-	s->starved = false;
-	for (struct conn *c = s->conns; c != NULL; c = conn_next(c))
-		if (c->starved)
+	s->wake_at = 0;
+	for (struct conn *c = s->conns; c != NULL; c = conn_next(c)) {
+		if (c->starved && s->held <= c->wake_at)
 			conn_kick(c);
+		else if (c->starved)
+			conn_starve(c, c->wake_at);
+	}
 }
 
 /* A frame that is being read counts as a whole: once begun it can be finished. */
@@ -255,9 +268,14 @@ static void conn_feed(struct conn *c)
 	conn_push(c, r);
 }
 
-static void conn_starve(struct conn *c)
+/* Whether there is memory for a frame of that size, counted as a whole: else it waits. */
+static bool conn_may_read(struct conn *c, size_t size)
 {
-	c->starved = c->server->starved = true;
+	size_t most = frames(c->server, FRAMES_READ);
+	if (size <= SMALL_FRAME || c->server->held + size <= most)
+		return true;
+	conn_starve(c, most - size);
+	return false;
 }
 
 /* False when none begins now. */
@@ -272,10 +290,8 @@ static bool conn_begin_frame(struct conn *c)
 	}
 	if (size == 0)
 		return false;
-	if (size > SMALL_FRAME && !conn_may_hold(c, (size_t)size)) {
-		conn_starve(c);
+	if (!conn_may_read(c, (size_t)size - KAFKA_FRAME_LENGTH))
 		return false;
-	}
 	buf_consume(&c->in, KAFKA_FRAME_LENGTH);
 	c->reading = request_new(c, c->server, (uint32_t)size - KAFKA_FRAME_LENGTH);
 	conn_report(c);
@@ -387,7 +403,7 @@ static bool conn_may_start(struct conn *c, const struct request *r)
 	if (r != c->first)
 		return false;
 	if (!conn_may_hold(c, 0)) {
-		conn_starve(c);
+		conn_starve(c, frames(c->server, FRAMES_HELD - 1));
 		return false;
 	}
 	return true;

@@ -5,8 +5,8 @@
  * Requests are started in the order they came. Those to Produce that follow each other run side by side, but one that
  * `holds` (it looks its topics up) keeps later ones back; any other starts when all before it have been answered. Bounds:
  * max-inflight requests, conn-buffer-size of waiting frames and answers, and the one frame that is being read;
- * beyond either the socket is not read. All connections together hold at
- * most eight frames of max-request-size.
+ * beyond either the socket is not read. All connections together hold at most eight frames of max-request-size, six of
+ * which may be large ones that are being read.
  */
 #ifndef WORKER_KAFKA_CONN_H
 #define WORKER_KAFKA_CONN_H

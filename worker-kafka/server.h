@@ -26,7 +26,7 @@ struct server {
 	bool draining;
 	bool full;                      /* storaged takes nothing more: no socket is read until server_room() */
 	size_t held;                    /* bytes that all connections hold */
-	bool starved;                   /* one of them waits until it is less */
+	size_t wake_at;                 /* some of them wait until it is so much; 0: none */
 };
 
 /* Begins to accept on the worker's listeners, takes pieces back when storaged asks for them. */
