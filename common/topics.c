@@ -53,6 +53,7 @@ bool op_is_change(const struct op *op)
 	case IPC_GROUP_COMMIT:
 	case IPC_GROUP_DELETE:
 	case IPC_GROUP_OFFSET_DELETE:
+	case IPC_DELETE_RECORDS:
 		return true;
 	default:
 		return false;
@@ -221,10 +222,21 @@ static bool trim_is_by_id(const Ipc__TrimRequest *m)
 	return m->log != NULL && m->log->topic != NULL && m->log->topic->topic_id.len > 0 && m->offset >= 0;
 }
 
+/* The end of a log may be another one when it is asked for again. */
+static bool delete_is_by_offset(const Ipc__DeleteRecordsRequest *m)
+{
+	for (size_t i = 0; i < m->n_part; i++)
+		if (m->part[i]->offset < 0)
+			return false;
+	return true;
+}
+
 static bool is_by_id(enum ipc_type type, const ProtobufCMessage *m)
 {
 	if (type == IPC_TRIM)
 		return trim_is_by_id((const Ipc__TrimRequest *)m);
+	if (type == IPC_DELETE_RECORDS)
+		return delete_is_by_offset((const Ipc__DeleteRecordsRequest *)m);
 	const Ipc__TopicRef *ref = type == IPC_DELETE ? ((const Ipc__DeleteRequest *)m)->topic
 		: type == IPC_CLOSE ? ((const Ipc__CloseRequest *)m)->topic
 		: type == IPC_UPDATE ? ((const Ipc__UpdateRequest *)m)->topic

@@ -129,6 +129,7 @@ static enum fate fate_of(const struct op *op)
 	case IPC_UPDATE:
 	case IPC_GROW:
 	case IPC_TRIM:
+	case IPC_DELETE_RECORDS:
 		return op->by_id ? SEND_AGAIN : IN_DOUBT;
 	default:
 		return SEND_AGAIN;

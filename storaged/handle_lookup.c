@@ -98,6 +98,21 @@ static void lookup_deadline(struct op *op)
 	lookup_give_up(op, PICO_UNAVAILABLE, "storage did not answer in time");
 }
 
+static struct part_error *part_epoch_end(const struct log *log, int32_t epoch, Ipc__LookupAnswer__Part *a)
+{
+	struct pico_error e;
+	uint32_t ended;
+	enum log_epoch_found found =
+		epoch < 0 ? LOG_EPOCH_TO_COME : log_epoch_end(log, (uint32_t)epoch, &ended, &a->offset);
+	a->found = found == LOG_EPOCH_ENDS;
+	if (a->found)
+		a->leader_epoch = (int32_t)ended;
+	if (found != LOG_EPOCH_NOT_LOADED)
+		return NULL;
+	pico_error_set(&e, PICO_UNAVAILABLE, "the log's former epochs are not in memory");
+	return part_error_new(&e);
+}
+
 /* What is answered at once, or a lookup to begin. */
 static struct part_error *part_look(struct node *n, const Ipc__LookupRequest__Part *r, struct lookup_part *p)
 {
@@ -120,6 +135,8 @@ static struct part_error *part_look(struct node *n, const Ipc__LookupRequest__Pa
 		p->lookup.what = r->what == IPC__LOOKUP_REQUEST__WHAT__AT_OR_AFTER ? LOOKUP_AT_OR_AFTER : LOOKUP_LATEST;
 		p->looking = true;
 		return NULL;
+	case IPC__LOOKUP_REQUEST__WHAT__EPOCH_END:
+		return part_epoch_end(log, r->epoch, a);
 	default:
 		pico_error_set(&e, PICO_BAD_REQUEST, "a lookup of something unknown");
 		return part_error_new(&e);

@@ -20,6 +20,7 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/handle_append.c \
 	storaged/handle_close.c \
 	storaged/handle_create.c \
+	storaged/handle_delete_records.c \
 	storaged/handle_fetch.c \
 	storaged/handle_lookup.c \
 	storaged/handle_names.c \

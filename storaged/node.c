@@ -42,6 +42,7 @@ static handler_fn *const handlers[IPC_TYPES] = {
 	[IPC_LOOKUP] = handle_lookup,
 	[IPC_INIT_PRODUCER] = handle_init_producer,
 	[IPC_TRIM] = handle_trim,
+	[IPC_DELETE_RECORDS] = handle_delete_records,
 	[IPC_NODE_STATUS] = handle_node_status,
 	[IPC_NODES] = handle_nodes,
 };

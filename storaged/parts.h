@@ -28,6 +28,7 @@ void handle_submit(struct node *n, struct call *c);
 void handle_fetch(struct node *n, struct call *c);
 void handle_lookup(struct node *n, struct call *c);
 void handle_init_producer(struct node *n, struct call *c);
+void handle_delete_records(struct node *n, struct call *c);
 
 /* handle_producer.c: ids that nobody has got yet. Made by the first call, freed with the node; NULL is fine. */
 struct producer_ids;

@@ -58,3 +58,9 @@ bool brokers_has(const struct brokers *b, uint32_t id)
 			return true;
 	return false;
 }
+
+bool resource_is_this_node(struct request *r, struct slice name)
+{
+	struct slice mine = region_printf(&r->region, "%u", (unsigned)r->server->conf->node_id);
+	return mine.p != NULL && slice_eq(name, mine);
+}

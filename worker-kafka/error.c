@@ -38,6 +38,16 @@ enum kafka_error error_of(struct request *r, enum pico_error_kind kind, enum err
 	return KAFKA_UNKNOWN_SERVER_ERROR;
 }
 
+enum kafka_error lookup_error_of(struct request *r, const Ipc__LookupAnswer__Part *part, int32_t current_epoch)
+{
+	enum pico_error_kind kind = (enum pico_error_kind)part->error->kind;
+	if (kind == PICO_FENCED)
+		return KAFKA_FENCED_LEADER_EPOCH;
+	if (kind == PICO_UNAVAILABLE && current_epoch >= 0 && current_epoch > part->leader_epoch)
+		return KAFKA_UNKNOWN_LEADER_EPOCH;
+	return error_of(r, kind, ERROR_OF_RECORDS);
+}
+
 /* ------------------------------------------------------------------ what is served */
 
 static const struct handler handlers[] = {
@@ -49,7 +59,18 @@ static const struct handler handlers[] = {
 	{ 18, api_versions_handle, NULL },
 	{ 19, create_topics_handle, NULL },
 	{ 20, delete_topics_handle, NULL },
+	{ 21, delete_records_handle, NULL },
 	{ 22, init_producer_id_handle, NULL },
+	{ 23, offset_for_leader_epoch_handle, NULL },
+	{ 29, describe_acls_handle, NULL },
+	{ 32, describe_configs_handle, NULL },
+	{ 33, alter_configs_handle, NULL },
+	{ 37, create_partitions_handle, NULL },
+	{ 43, elect_leaders_handle, NULL },
+	{ 44, incremental_alter_configs_handle, NULL },
+	{ 46, list_partition_reassignments_handle, NULL },
+	{ 60, describe_cluster_handle, NULL },
+	{ 75, describe_topic_partitions_handle, NULL },
 };
 
 const struct handler *handler_find(int16_t key)

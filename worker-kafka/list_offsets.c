@@ -130,10 +130,7 @@ static void look_next(struct request *r)
 static void take_answer(struct request *r, struct part *p, const Ipc__LookupAnswer__Part *a)
 {
 	if (a->error != NULL) {
-		enum pico_error_kind kind = (enum pico_error_kind)a->error->kind;
-		p->out->error_code = (int16_t)(kind == PICO_FENCED ? KAFKA_FENCED_LEADER_EPOCH
-			: kind == PICO_UNAVAILABLE && p->in->current_leader_epoch > a->leader_epoch &&
-			  p->in->current_leader_epoch >= 0 ? KAFKA_UNKNOWN_LEADER_EPOCH : error_of(r, kind, ERROR_OF_RECORDS));
+		p->out->error_code = (int16_t)lookup_error_of(r, a, p->in->current_leader_epoch);
 		return;
 	}
 	p->out->leader_epoch = a->leader_epoch;

@@ -4,22 +4,18 @@
  * being named. One bad topic does not fail the others. The controller is this node: it can do everything.
  */
 #include "worker-kafka/api.h"
+#include "worker-kafka/ask_topics.h"
 
 #include "common/topic_name.h"
 
-#define ASKED_MAX 10000                 /* topics of one question */
 #define CREATES_MAX 256
 #define PAGE 1000
-#define TOPIC_OPERATIONS 0xdf8          /* read, write, create, delete, alter, describe, configs */
-#define CLUSTER_OPERATIONS 0x1fa0       /* create, alter, describe, as a broker, configs, produce idempotently */
 #define CONTENT_TYPE "application/octet-stream"
 
 struct metadata {
 	struct kmsg_metadata_response *response;
 	struct brokers brokers;
 	uint32_t capacity;              /* of response->topics: lists */
-	uint32_t *open;                 /* topics that were asked for and not answered yet */
-	uint32_t n_open, n_page;        /* n_page: of them in the question under way */
 	uint32_t *missing;              /* topics to be made */
 	uint32_t n_missing, next_missing, n_asked;
 };
@@ -64,7 +60,7 @@ static bool fill_topic(struct request *r, const Ipc__Topic *topic, struct kmsg_m
 		memcpy(to->topic_id.bytes, topic->topic_id.data, sizeof(to->topic_id.bytes));
 	to->is_internal = false;
 	if (q->include_topic_authorized_operations)
-		to->topic_authorized_operations = TOPIC_OPERATIONS;
+		to->topic_authorized_operations = OPERATIONS_OF_TOPIC;
 	return to->name.p != NULL && fill_partitions(r, topic, to);
 }
 
@@ -89,7 +85,7 @@ static void metadata_end(struct request *r)
 	d->response->cluster_id = d->brokers.cluster_id;
 	d->response->controller_id = (int32_t)r->server->conf->node_id;
 	if (q->include_cluster_authorized_operations)
-		d->response->cluster_authorized_operations = CLUSTER_OPERATIONS;
+		d->response->cluster_authorized_operations = OPERATIONS_OF_CLUSTER;
 	request_answer(r, d->response);
 }
 
@@ -178,108 +174,48 @@ static void take_fault(struct request *r, uint32_t i, enum pico_error_kind kind)
 	to->error_code = (int16_t)error_of(r, kind, by_id ? ERROR_OF_RECORDS_BY_ID : ERROR_OF_RECORDS);
 	if (kind == PICO_UNAVAILABLE || kind == PICO_THROTTLED)
 		to->error_code = KAFKA_LEADER_NOT_AVAILABLE;
-	if (by_id || kind != PICO_NOT_FOUND)
-		return;
-	if (!topic_alias_is_legal(q->topics[i].name))
-		to->error_code = KAFKA_INVALID_TOPIC_EXCEPTION;
-	else if (may_make(r))
+	if (!by_id && kind == PICO_NOT_FOUND && may_make(r))
 		d->missing[d->n_missing++] = i;
 }
 
-static void ask_topics(struct request *r);
-
-static bool take_topic(struct request *r, uint32_t i, enum pico_error_kind failed, const Ipc__GetManyAnswer__One *one)
-{
-	struct metadata *d = r->state;
-	if (one != NULL && one->topic != NULL)
-		return fill_topic(r, one->topic, &d->response->topics[i]);
-	take_fault(r, i, failed != PICO_OK ? failed
-		   : one != NULL && one->error != NULL ? (enum pico_error_kind)one->error->kind : PICO_UNAVAILABLE);
-	return true;
-}
-
-static bool has_no_room(const Ipc__GetManyAnswer__One *one)
-{
-	return one != NULL && one->error != NULL && one->error->kind == PICO_THROTTLED;
-}
-
-/* Those for which the answer had no room are asked for again, as long as each answer brings something. */
-static void on_topics(struct request *r, const struct pico_error *e, const ProtobufCMessage *m, struct topics_pieces *pieces)
-{
-	struct metadata *d = r->state;
-	const Ipc__GetManyAnswer *a = (const Ipc__GetManyAnswer *)m;
-	bool good = true;
-	uint32_t n = 0;
-	for (uint32_t i = 0; i < d->n_open && good; i++) {
-		bool in_page = i < d->n_page || e->kind != PICO_OK;
-		const Ipc__GetManyAnswer__One *one = a != NULL && i < d->n_page && i < a->n_one ? a->one[i] : NULL;
-		if (in_page)
-			good = take_topic(r, d->open[i], e->kind, one);
-		if (!in_page || has_no_room(one))
-			d->open[n++] = d->open[i];
-	}
-	bool progress = n < d->n_open;
-	d->n_open = n;
-	if (!good)
-		request_close(r, "memory");
-	else if (n > 0 && progress)
-		ask_topics(r);
-	else
-		make_missing(r);
-}
-
-static bool fill_ref(struct request *r, uint32_t i, Ipc__TopicRef *ref)
+static void topic_name(struct request *r, size_t i, struct slice *ret_name, const uint8_t **ret_id)
 {
 	const struct kmsg_metadata_request_topic *t = &((const struct kmsg_metadata_request *)r->message)->topics[i];
-	ipc__topic_ref__init(ref);
-	if (!uuid_is_zero(&t->topic_id))
-		ref->topic_id = (ProtobufCBinaryData){ .len = 16, .data = (uint8_t *)(uintptr_t)t->topic_id.bytes };
-	else if (topic_alias_is_legal(t->name))
-		ref->name = request_string(r, t->name);
-	else
-		ref->name = (char *)(uintptr_t)".";     /* nobody's */
-	return ref->name != NULL;
+	*ret_name = t->name;
+	*ret_id = uuid_is_zero(&t->topic_id) ? NULL : t->topic_id.bytes;
 }
 
-static void ask_topics(struct request *r)
+static bool topic_take(struct request *r, size_t i, enum pico_error_kind kind, const Ipc__Topic *topic)
 {
 	struct metadata *d = r->state;
-	Ipc__GetManyRequest m = IPC__GET_MANY_REQUEST__INIT;
-	uint32_t n = d->n_page = d->n_open < ASKED_MAX ? d->n_open : ASKED_MAX;
-	Ipc__TopicRef *ref = REQUEST_NEW(r, Ipc__TopicRef, n), **list = REQUEST_NEW(r, Ipc__TopicRef *, n);
-	bool good = ref != NULL && list != NULL;
-	for (uint32_t i = 0; i < n && good; i++) {
-		list[i] = &ref[i];
-		good = fill_ref(r, d->open[i], &ref[i]);
-	}
-	if (!good) {
-		request_close(r, "memory");
-		return;
-	}
-	m.n_topic = n;
-	m.topic = list;
-	m.kafka_names = true;
-	request_call(r, IPC_GET_MANY, &m.base, NO_PAYLOAD, request_deadline(r, 0), on_topics);
+	if (topic != NULL)
+		return fill_topic(r, topic, &d->response->topics[i]);
+	take_fault(r, (uint32_t)i, kind);
+	return true;
 }
 
 static void begin_topics(struct request *r)
 {
+	static const struct topics_question question = { topic_name, topic_take, make_missing };
 	const struct kmsg_metadata_request *q = r->message;
 	struct metadata *d = r->state;
+	size_t *asked = REQUEST_NEW(r, size_t, q->n_topics), n = 0;
 	d->response->topics = KMSG_NEW(&r->region, metadata_response_topic, q->n_topics);
-	d->open = REQUEST_NEW(r, uint32_t, q->n_topics);
 	d->missing = REQUEST_NEW(r, uint32_t, q->n_topics);
-	if (d->response->topics == NULL || d->open == NULL || d->missing == NULL) {
+	if (d->response->topics == NULL || asked == NULL || d->missing == NULL) {
 		request_close(r, "memory");
 		return;
 	}
+	d->response->n_topics = q->n_topics;
 	for (uint32_t i = 0; i < q->n_topics; i++) {
 		d->response->topics[i].name = q->topics[i].name;
 		d->response->topics[i].topic_id = q->topics[i].topic_id;
-		d->open[i] = i;
+		if (uuid_is_zero(&q->topics[i].topic_id) && !topic_alias_is_legal(q->topics[i].name))
+			d->response->topics[i].error_code = KAFKA_INVALID_TOPIC_EXCEPTION;
+		else
+			asked[n++] = i;
 	}
-	d->response->n_topics = d->n_open = q->n_topics;
-	ask_topics(r);
+	ask_topics(r, &question, asked, n);
 }
 
 /* ------------------------------------------------------------------ all */

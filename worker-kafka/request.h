@@ -41,6 +41,7 @@ struct request {
 	struct region region;
 	void *message;                  /* the decoded request */
 	void *state;                    /* the handler's, in the region */
+	void *asking;                   /* ask_topics.c's, in the region */
 	void *resolve;                  /* topic_cache.c's, in the region */
 	struct topics_call *call;       /* under way, or NULL */
 	void (*on_call)(struct request *r, const struct pico_error *e, const ProtobufCMessage *answer,

@@ -11,11 +11,10 @@
 
 #include "common/must.h"
 #include "common/topic_name.h"
-#include "worker-kafka/api.h"
+#include "worker-kafka/ask_topics.h"
 
 #define FRESH_MS 1000
 #define ENTRIES_MAX 20000
-#define PAGE 10000                      /* topics in one question */
 
 struct entry {
 	struct topic_info info;
@@ -120,10 +119,6 @@ void topic_cache_put(struct topic_cache *c, const Ipc__Topic *topic)
 
 struct resolve {
 	struct topic_want *want;
-	size_t n;
-	size_t *asked;                  /* which are not known yet */
-	size_t n_asked;
-	size_t n_page;                  /* of them in the question under way */
 	void (*done)(struct request *r);
 };
 
@@ -140,83 +135,42 @@ static bool take_known(struct request *r, struct topic_want *w)
 	return true;
 }
 
-static void ask(struct request *r, struct resolve *v);
-
-static void take_answer(struct request *r, struct topic_want *w, const struct pico_error *e,
-			const Ipc__GetManyAnswer__One *one)
+static void want_name(struct request *r, size_t i, struct slice *ret_name, const uint8_t **ret_id)
 {
-	w->kind = e->kind != PICO_OK ? e->kind
-		: one != NULL && one->error != NULL ? (enum pico_error_kind)one->error->kind : PICO_UNAVAILABLE;
-	if (one == NULL || one->topic == NULL)
-		return;
-	topic_cache_put(r->server->cache, one->topic);
-	take_known(r, w);
+	*ret_name = ((const struct resolve *)r->resolve)->want[i].name;
 }
 
-/* Those for which the answer had no room are asked for again, as long as each answer brings something. */
-static void on_topics(struct request *r, const struct pico_error *e, const ProtobufCMessage *answer,
-		      struct topics_pieces *pieces)
+static bool want_take(struct request *r, size_t i, enum pico_error_kind kind, const Ipc__Topic *topic)
 {
-	struct resolve *v = r->resolve;
-	const Ipc__GetManyAnswer *a = (const Ipc__GetManyAnswer *)answer;
-	size_t n = 0;
-	for (size_t i = 0; i < v->n_asked; i++) {
-		struct topic_want *w = &v->want[v->asked[i]];
-		if (i < v->n_page || e->kind != PICO_OK)
-			take_answer(r, w, e, a != NULL && i < a->n_one ? a->one[i] : NULL);
-		if (i >= v->n_page || w->kind == PICO_THROTTLED)
-			v->asked[n++] = v->asked[i];
+	struct topic_want *w = &((const struct resolve *)r->resolve)->want[i];
+	w->kind = kind;
+	if (topic != NULL) {
+		topic_cache_put(r->server->cache, topic);
+		take_known(r, w);
 	}
-	bool progress = n < v->n_asked;
-	v->n_asked = n;
-	if (n > 0 && progress && e->kind == PICO_OK)
-		ask(r, v);
-	else
-		v->done(r);
+	return true;
 }
 
-static void ask(struct request *r, struct resolve *v)
+static void want_done(struct request *r)
 {
-	Ipc__GetManyRequest m = IPC__GET_MANY_REQUEST__INIT;
-	size_t n = v->n_page = v->n_asked < PAGE ? v->n_asked : PAGE;
-	Ipc__TopicRef *ref = REQUEST_NEW(r, Ipc__TopicRef, n), **list = REQUEST_NEW(r, Ipc__TopicRef *, n);
-	if (ref == NULL || list == NULL) {
-		request_close(r, "memory");
-		return;
-	}
-	for (size_t i = 0; i < n; i++) {
-		ipc__topic_ref__init(&ref[i]);
-		ref[i].name = request_string(r, v->want[v->asked[i]].name);
-		list[i] = &ref[i];
-		if (ref[i].name == NULL) {
-			request_close(r, "memory");
-			return;
-		}
-	}
-	m.n_topic = n;
-	m.topic = list;
-	m.kafka_names = true;
-	r->resolve = v;
-	request_call(r, IPC_GET_MANY, &m.base, NO_PAYLOAD, request_deadline(r, 0), on_topics);
+	((const struct resolve *)r->resolve)->done(r);
 }
 
 void topic_cache_resolve(struct request *r, struct topic_want *want, size_t n, void (*done)(struct request *r))
 {
-	struct resolve *v = REQUEST_NEW(r, struct resolve, 1);
-	size_t *asked = REQUEST_NEW(r, size_t, n);
+	static const struct topics_question question = { want_name, want_take, want_done };
+	struct resolve *v = r->resolve = REQUEST_NEW(r, struct resolve, 1);
+	size_t *asked = REQUEST_NEW(r, size_t, n), n_asked = 0;
 	if (v == NULL || asked == NULL) {
 		request_close(r, "memory");
 		return;
 	}
-	*v = (struct resolve){ .want = want, .n = n, .asked = asked, .done = done };
+	*v = (struct resolve){ .want = want, .done = done };
 	for (size_t i = 0; i < n; i++) {
 		want[i].info = NULL;
 		want[i].kind = PICO_NOT_FOUND;
 		if (topic_alias_is_legal(want[i].name) && !take_known(r, &want[i]))
-			asked[v->n_asked++] = i;
+			asked[n_asked++] = i;
 	}
-	if (v->n_asked > 0)
-		ask(r, v);
-	else
-		done(r);
+	ask_topics(r, &question, asked, n_asked);
 }

@@ -77,4 +77,13 @@ void engine_lookup_cancel(struct engine_lookup *l);     /* on_done will not run;
  */
 uint64_t log_bytes_from(const struct log *log, uint64_t from, uint64_t max_bytes);
 
+/* Where the newest epoch of ownership up to this one ended (KIP-101): where the next began, or confirm. Below the first
+ * one known it is the epoch itself, and where that one began. */
+enum log_epoch_found {
+	LOG_EPOCH_ENDS,
+	LOG_EPOCH_TO_COME,
+	LOG_EPOCH_NOT_LOADED,           /* an older one of a log that has had several, and was idle */
+};
+enum log_epoch_found log_epoch_end(const struct log *log, uint32_t epoch, uint32_t *ret_epoch, uint64_t *ret_end);
+
 #endif

@@ -196,3 +196,24 @@ bool log_find_latest(const struct log *log, struct log_time *ret)
 	uint32_t n = index_visible(log);
 	return n > 0 && log_find_time(log, log->open->frames[n - 1].latest_ms, ret);
 }
+
+/* ---------------------------------------------------------------------- epochs */
+
+enum log_epoch_found log_epoch_end(const struct log *log, uint32_t epoch, uint32_t *ret_epoch, uint64_t *ret_end)
+{
+	*ret_epoch = epoch;
+	*ret_end = log_confirm(log);
+	if (epoch >= log->epoch)
+		return epoch == log->epoch ? LOG_EPOCH_ENDS : LOG_EPOCH_TO_COME;
+	if (!log->is_open || !log->open->loaded)
+		return LOG_EPOCH_NOT_LOADED;
+	const struct log_extra *x = log->open->submitted.extra;
+	const struct log_epoch *at = x != NULL ? x->epochs : NULL;
+	uint32_t n = x != NULL ? x->n_epochs : 0, i = 0;
+	while (i < n && at[i].epoch <= epoch)
+		i++;
+	if (i > 0)
+		*ret_epoch = at[i - 1].epoch;
+	*ret_end = i < n ? at[i].first_offset : 0;
+	return LOG_EPOCH_ENDS;
+}
