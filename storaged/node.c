@@ -243,10 +243,17 @@ static void on_recovered(void *arg, const struct engine_recovery_stats *stats)
 		serve(n);
 }
 
+static void on_engine_warning(void *arg, const char *text)
+{
+	struct node *n = arg;
+	if (n->events.on_warning != NULL)
+		n->events.on_warning(n->arg, text);
+}
+
 static void clock_check(struct node *n)
 {
-	if (engine_clock_before(n->engine, meta_clock_before_ms(n->meta)) && n->events.on_warning != NULL)
-		n->events.on_warning(n->arg, "the clock is more than 90 days ahead of all that was ever written here: nothing "
+	if (engine_clock_before(n->engine, meta_clock_before_ms(n->meta)))
+		on_engine_warning(n, "the clock is more than 90 days ahead of all that was ever written here: nothing "
 				     "is deleted for its age in the next ten minutes; set the clock right");
 }
 
@@ -362,6 +369,7 @@ static const struct meta_events meta_events = {
 
 static const struct engine_events engine_events = {
 	.on_fatal = on_engine_fatal,
+	.on_warning = on_engine_warning,
 	.on_reclaim = on_engine_reclaim,
 	.on_segment_gone = on_engine_segment_gone,
 	.on_wal_position = on_engine_wal_position,
@@ -392,6 +400,7 @@ static void engine_config_fill(const struct node *n, const struct objstore *wal,
 		.gc_delay_ms = from->gc_delay_ms,
 		.sweep_interval_ms = from->sweep_interval_ms,
 		.retention_interval_ms = from->retention_interval_ms,
+		.rewrite_patience_ms = from->rewrite_patience_ms,
 		.max_message_size = from->max_message_size,
 		.batch_interval_ms = u->has_batch_interval ? u->batch_interval_ms : wal->batch_interval_ms_default,
 		.max_bytes_in_batch = u->has_max_bytes ? u->max_bytes_in_batch : 0,

@@ -26,6 +26,7 @@ struct node_config {
 	uint64_t wal_upload_interval_ms;        /* age of WAL that is one; 0: 600,000 */
 	uint64_t gc_delay_ms;           /* between the mark of an object and its deletion */
 	uint64_t sweep_interval_ms;     /* of the orphan sweep; 0: an hour */
+	uint64_t rewrite_patience_ms;   /* that an object is more than half dead before it is rewritten; 0: ten minutes */
 	int64_t retention_ms, retention_bytes;  /* of topics without a config of their own; < 0: all is kept */
 	uint64_t retention_interval_ms; /* between two passes; 0: a minute */
 	uint32_t segment_size;          /* 0: 8 MiB */

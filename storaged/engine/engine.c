@@ -7,11 +7,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "storaged/engine/damage.h"
 #include "storaged/engine/gc.h"
 #include "storaged/engine/log_load.h"
 #include "storaged/engine/merge.h"
 #include "storaged/engine/pack.h"
 #include "storaged/engine/retention.h"
+#include "storaged/engine/rewrite.h"
 #include "storaged/engine/scan.h"
 #include "storaged/engine/sweep.h"
 
@@ -25,6 +27,7 @@
 #define INDEX_CACHE_DEFAULT (64u << 20)
 #define PACK_INTERVAL_DEFAULT_MS 600000u
 #define SWEEP_INTERVAL_DEFAULT_MS 3600000u
+#define REWRITE_PATIENCE_DEFAULT_MS 600000u
 #define RETENTION_INTERVAL_DEFAULT_MS 60000u
 #define OPEN_LOGS_DEFAULT 100000u
 
@@ -137,6 +140,7 @@ static void on_wal_open(void *arg)
 	packer_consider(e->packer);
 	merger_consider(e->merger);
 	gc_consider(e->gc);
+	rewriter_consider(e->rewriter);
 	retention_begin(e->retention);
 	if (e->n_sessions == 1) /* else when the last one is RECOVERED */
 		sweep_begin(e->sweep);
@@ -298,6 +302,8 @@ static int engine_config_complete(struct engine_config *c)
 		c->open_logs = OPEN_LOGS_DEFAULT;
 	if (c->sweep_interval_ms == 0)
 		c->sweep_interval_ms = SWEEP_INTERVAL_DEFAULT_MS;
+	if (c->rewrite_patience_ms == 0)
+		c->rewrite_patience_ms = REWRITE_PATIENCE_DEFAULT_MS;
 	if (c->retention_interval_ms == 0)
 		c->retention_interval_ms = RETENTION_INTERVAL_DEFAULT_MS;
 	bool is_bad = c->wal_cache_size / c->segment_size < SEGMENTS_MIN || c->max_inflight > INFLIGHT_MAX ||
@@ -332,6 +338,8 @@ int engine_new(struct env *env, struct objstore *wal, struct objstore *data, con
 	engine_init_parts(e);
 	e->index = index_cache_new(env, data, e->config.index_cache_size, may_look, e);
 	e->next_object = 1;
+	e->damage = damage_new(e);
+	e->rewriter = rewriter_new(e);
 	e->packer = packer_new(e);
 	e->merger = merger_new(e);
 	e->gc = gc_new(e);
@@ -354,6 +362,8 @@ void engine_free(struct engine *e)
 	merger_free(e->merger);
 	gc_free(e->gc);
 	sweep_free(e->sweep);
+	rewriter_free(e->rewriter);
+	damage_free(e->damage);
 	retention_free(e->retention);
 	log_load_forget_all(e);         /* when nobody waits for them any more */
 	index_cache_free(e->index);
@@ -396,6 +406,7 @@ void engine_log_remove(struct engine *e, struct log *log)
 	append_fail_waiting(e, log, PICO_NOT_FOUND, "stream is deleted");
 	read_log_removed(e, log);
 	gc_consider(e->gc);
+	rewriter_consider(e->rewriter);
 	log_unref(log);
 }
 

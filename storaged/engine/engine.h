@@ -29,6 +29,7 @@ struct engine_config {
 	uint64_t pack_interval_ms;      /* its age that is one; 0: 600,000 */
 	uint64_t gc_delay_ms;           /* between the mark of an object and its deletion */
 	uint64_t sweep_interval_ms;     /* of the orphan sweep; 0: an hour */
+	uint64_t rewrite_patience_ms;   /* that an object is more than half dead before it is rewritten; 0: 600,000 */
 	uint64_t retention_interval_ms; /* between two passes of retention; 0: a minute */
 	uint32_t max_message_size;      /* stored batch */
 	uint64_t batch_interval_ms;     /* PUT tokens: one each so often; 0: no limit */

@@ -36,6 +36,8 @@ struct engine_events {
 	/* The process must leave: fenced by a seal, a foreign put id, a store that ignores If-None-Match, a WAL PUT
 	 * unanswered for a day. text says what to do. */
 	void (*on_fatal)(void *arg, int code, const char *text);
+	/* Something that an operator should know. NULL: nobody listens. */
+	void (*on_warning)(void *arg, const char *text);
 	void (*on_reclaim)(void *arg, struct segment *segment);
 	void (*on_segment_gone)(void *arg, struct segment *segment);
 	void (*on_wal_position)(void *arg, uint64_t session, uint64_t seq);

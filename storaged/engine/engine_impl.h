@@ -40,6 +40,8 @@ struct merger;
 struct gc;
 struct sweep;
 struct retention;
+struct rewriter;
+struct damage;
 struct fetch;
 struct lookup;
 struct read_op;
@@ -66,6 +68,8 @@ struct engine {
 	struct gc *gc;
 	struct sweep *sweep;
 	struct retention *retention;
+	struct rewriter *rewriter;
+	struct damage *damage;
 	struct scan *scan;
 	struct log_load *loads, **loads_tail;   /* under way, in order; some of them run */
 	uint32_t n_loads_running;

@@ -11,6 +11,7 @@
 
 #include "common/metrics.h"
 #include "storaged/data/data_state.h"
+#include "storaged/engine/damage.h"
 #include "storaged/engine/gc_delete.h"
 #include "storaged/engine/log_load.h"
 
@@ -18,12 +19,13 @@
 #define RETRY_MS 5000u
 #define STEPS_A_TURN 2000u              /* objects or logs */
 #define REMOVE_MAX 1000u                /* a commit */
+#define FAULT_STEPS 10000u
 
 enum keeper {
 	KEEPER_NONE,                    /* logs below log_id are dead; the others were not looked at */
 	KEEPER_FRAME,                   /* the one that ends at `until` */
 	KEEPER_ENTRY,                   /* the state entry (epoch, until) */
-	KEEPER_FAULT,                   /* the object is damaged: it stays */
+	KEEPER_FAULT,                   /* the object is damaged: it stays while this log is there */
 };
 
 struct gc_object {
@@ -109,7 +111,7 @@ static bool keeper_is_good(const struct gc *g, const struct gc_object *o)
 		return living_start(g, o->log_id) != UINT64_MAX &&
 		       is_superseded(g, o->log_id, o->epoch, o->until) == SUPERSEDED_NO;
 	case KEEPER_FAULT:
-		return true;
+		return living_start(g, o->log_id) != UINT64_MAX;
 	}
 	return true;
 }
@@ -205,7 +207,22 @@ static enum look object_look(struct gc *g, const struct object_row *row, unsigne
 {
 	if (row->level == DATA_LEVEL_SINGLE)
 		return living_start(g, row->first_log) >= row->end_offset ? LOOK_DEAD : LOOK_KEPT;
-	return keeper_is_good(g, &g->object) ? LOOK_KEPT : object_search(g, steps);
+	if (keeper_is_good(g, &g->object))
+		return LOOK_KEPT;
+	if (g->object.keeper == KEEPER_FAULT && g->object.log_id == row->last_log)
+		return LOOK_DEAD;
+	return object_search(g, steps);
+}
+
+/* The next log that may need it, as far as ids say. One that is missing may be marked by now, which the next step sees. */
+static void object_fault(struct gc *g, const struct object_row *row)
+{
+	struct gc_object *o = &g->object;
+	o->keeper = KEEPER_FAULT;
+	if (o->log_id < row->first_log)
+		o->log_id = row->first_log;
+	for (unsigned i = 0; i < FAULT_STEPS && o->log_id < row->last_log && living_start(g, o->log_id) == UINT64_MAX; i++)
+		o->log_id++;
 }
 
 /* ------------------------------------------------------------------- a pass */
@@ -308,12 +325,14 @@ static void on_step(void *arg)
 	env_defer(e->env, &g->task);
 }
 
-/* A fault is final; one that is missing may be marked by now, which the next step sees. */
 static void on_index(struct index_wait *w, const char *fault, bool missing)
 {
 	struct gc *g = (struct gc *)((char *)w - offsetof(struct gc, wait));
-	if (fault != NULL)
-		g->object.keeper = KEEPER_FAULT;
+	const struct object_row *row = catalogue_find(engine_catalogue(g->engine), g->object.id);
+	if (fault != NULL && row != NULL) {
+		damage_note(g->engine->damage, g->object.id, fault, missing);
+		object_fault(g, row);
+	}
 	env_defer(g->engine->env, &g->task);
 }
 

@@ -5,6 +5,7 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/engine/backoff.c storaged/engine/backoff.h \
 	storaged/engine/batch.c \
 	storaged/engine/cut.c \
+	storaged/engine/damage.c storaged/engine/damage.h \
 	storaged/engine/decide.c \
 	storaged/engine/engine.c storaged/engine/engine.h \
 	storaged/engine/engine_append.h \
@@ -35,6 +36,7 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/engine/recovery_read.c \
 	storaged/engine/request.c storaged/engine/request.h \
 	storaged/engine/retention.c storaged/engine/retention.h \
+	storaged/engine/rewrite.c storaged/engine/rewrite.h \
 	storaged/engine/stamp.c storaged/engine/stamp.h \
 	storaged/engine/wait.c \
 	storaged/engine/sweep.c storaged/engine/sweep.h \

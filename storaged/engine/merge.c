@@ -6,6 +6,8 @@
  *   copy    its blocks by offset: into the object being filled, or into objects of its own when there is much
  *   settle  its folded state entry; then the next log
  *
+ * A rewrite is a merge of one object, whose level and run its outputs keep.
+ *
  * Whatever must be read or stored first stops the step, which goes on where it was. An object closes at
  * MERGE_OBJECT_MAX, for its frames are kept in memory until it is stored.
  */
@@ -18,6 +20,7 @@
 #include "common/metrics.h"
 #include "storaged/data/data_builder.h"
 #include "storaged/data/data_state.h"
+#include "storaged/engine/damage.h"
 #include "storaged/engine/gc.h"
 #include "storaged/engine/merge_input.h"
 #include "storaged/engine/pack_store.h"
@@ -40,6 +43,7 @@ struct merger {
 	struct engine *engine;
 	enum merge_phase phase;
 	uint32_t level;                 /* of the outputs that are runs */
+	bool rewriting;                 /* one object */
 	struct merge_input *inputs;
 	uint32_t n_inputs, input;       /* input: gathering from it */
 
@@ -83,35 +87,69 @@ static void inputs_add_run(struct merger *m, uint32_t level, uint64_t run, size_
 	}
 }
 
-static void merge_begin(struct merger *m, uint32_t level, const struct catalogue_level *l)
+static bool run_is_damaged(const struct merger *m, uint32_t level, uint64_t run)
+{
+	const struct engine *e = m->engine;
+	const struct object_row *row = NULL;
+	while ((row = catalogue_of_run(engine_catalogue(e), e->config.node, level, run, row)) != NULL)
+		if (damage_has(e->damage, row->id))
+			return true;
+	return false;
+}
+
+/* The oldest runs of the level, without those that have a damaged object. true: they are enough. */
+static bool runs_choose(const struct merger *m, uint32_t level, uint64_t ret_run[MERGE_RUNS])
+{
+	const struct engine *e = m->engine;
+	const struct catalogue *c = engine_catalogue(e);
+	struct catalogue_level l = catalogue_level(c, e->config.node, level);
+	unsigned n = 0;
+	for (uint64_t run = l.oldest_run; l.n_runs >= MERGE_RUNS && run != 0 && n < MERGE_RUNS;
+	     run = catalogue_next_run(c, e->config.node, level, run))
+		if (!run_is_damaged(m, level, run))
+			ret_run[n++] = run;
+	return n == MERGE_RUNS;
+}
+
+static void merge_begin(struct merger *m, uint32_t level, const uint64_t run[MERGE_RUNS])
 {
 	struct engine *e = m->engine;
-	const struct catalogue *c = engine_catalogue(e);
+	struct catalogue_level l = catalogue_level(engine_catalogue(e), e->config.node, level);
 	size_t n = 0;
-	uint64_t run = l->oldest_run;
-	m->inputs = must_calloc(l->n_objects, sizeof(*m->inputs));
-	for (unsigned i = 0; i < MERGE_RUNS; i++) {
-		inputs_add_run(m, level, run, &n, l->n_objects);
-		run = catalogue_next_run(c, e->config.node, level, run);
-	}
+	m->inputs = must_calloc(l.n_objects, sizeof(*m->inputs));
+	for (unsigned i = 0; i < MERGE_RUNS; i++)
+		inputs_add_run(m, level, run[i], &n, l.n_objects);
 	m->n_inputs = (uint32_t)n;
 	m->level = level + 1 < DATA_LEVELS ? level + 1 : level;
 	m->phase = MERGE_GATHER;
 	env_defer(e->env, &m->task);
 }
 
+static bool is_free(const struct merger *m)
+{
+	const struct engine *e = m->engine;
+	return m->phase == MERGE_IDLE && e->serving && !e->dead && !e->stopping && m->pause.at_ms == 0;
+}
+
 void merger_consider(struct merger *m)
 {
-	struct engine *e = m->engine;
-	if (m->phase != MERGE_IDLE || !e->serving || e->dead || e->stopping || m->pause.at_ms != 0)
+	uint64_t run[MERGE_RUNS];
+	for (uint32_t level = 0; level < DATA_LEVELS && is_free(m); level++)
+		if (runs_choose(m, level, run))
+			merge_begin(m, level, run);
+}
+
+void merger_rewrite(struct merger *m, const struct object_row *row)
+{
+	if (!is_free(m))
 		return;
-	for (uint32_t level = 0; level < DATA_LEVELS; level++) {
-		struct catalogue_level l = catalogue_level(engine_catalogue(e), e->config.node, level);
-		if (l.n_runs >= MERGE_RUNS) {
-			merge_begin(m, level, &l);
-			return;
-		}
-	}
+	m->inputs = must_calloc(1, sizeof(*m->inputs));
+	merge_input_init(&m->inputs[0], m->engine, row, on_input_ready, m);
+	m->n_inputs = 1;
+	m->level = row->level;
+	m->rewriting = true;
+	m->phase = MERGE_GATHER;
+	env_defer(m->engine->env, &m->task);
 }
 
 /* ----------------------------------------------------------------------- ends */
@@ -150,6 +188,7 @@ static void merge_reset(struct merger *m)
 	m->stored = m->run = m->own = NULL;
 	m->n_inputs = 0;
 	m->n_rows = 0;
+	m->rewriting = false;
 	m->phase = MERGE_IDLE;
 }
 
@@ -162,6 +201,9 @@ static void on_pause_end(void *arg)
 static void merge_fail(struct merger *m)
 {
 	metric_add(METRIC_MERGE_FAILURES, 1);
+	for (uint32_t i = 0; i < m->n_inputs; i++)
+		if (m->inputs[i].fault[0] != '\0')
+			damage_note(m->engine->damage, m->inputs[i].row.id, m->inputs[i].fault, false);
 	for (size_t i = 0; i < m->n_rows; i++)
 		sweep_forget(m->engine->sweep, m->rows[i].id);
 	merge_reset(m);
@@ -178,7 +220,7 @@ static void on_committed(void *arg, bool applied, const char *why)
 		merge_fail(m);
 		return;
 	}
-	metric_add(METRIC_MERGES, 1);
+	metric_add(m->rewriting ? METRIC_REWRITES : METRIC_MERGES, 1);
 	merge_reset(m);
 	gc_consider(m->engine->gc);
 	merger_consider(m);
@@ -222,6 +264,8 @@ static void output_close(struct merger *m, struct data_builder **builder)
 	m->rows = must_realloc(m->rows, (m->n_rows + 1) * sizeof(*m->rows));
 	struct object_row *row = &m->rows[m->n_rows++];
 	data_builder_finish(m->stored, row);
+	if (m->rewriting && row->level != DATA_LEVEL_SINGLE)
+		row->run = m->inputs[0].row.run;
 	pack_store_free(m->store);
 	m->store = pack_store_begin(m->engine->env, m->engine->data, row->id, m->stored, may_look, on_stored, m);
 }
@@ -325,7 +369,7 @@ static enum input_answer merge_gather(struct merger *m)
 		qsort(m->blocks, m->n_blocks, sizeof(*m->blocks), compare_blocks);
 	for (size_t i = 0; i < m->n_blocks; i++)
 		size += m->blocks[i].entry.length;
-	m->single = size >= SINGLE_MIN;
+	m->single = size >= SINGLE_MIN || m->level == DATA_LEVEL_SINGLE;
 	m->phase = MERGE_COPY;
 	return INPUT_OK;
 }

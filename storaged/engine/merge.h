@@ -18,5 +18,7 @@ void merger_free(struct merger *m);
 
 /* Begins a merge where a level has runs enough. Cheap; called when runs came. */
 void merger_consider(struct merger *m);
+/* Begins to rewrite this unmarked object to what lives in it, or does nothing: it is busy. */
+void merger_rewrite(struct merger *m, const struct object_row *row);
 
 #endif

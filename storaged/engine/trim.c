@@ -7,6 +7,7 @@
 #include "common/record_batch.h"
 #include "storaged/engine/gc.h"
 #include "storaged/engine/read.h"
+#include "storaged/engine/rewrite.h"
 
 /* The maximum timestamp of a batch that the index names. */
 static int64_t batch_latest(struct engine *e, const struct frame_ref *ref)
@@ -45,4 +46,5 @@ void engine_log_trim(struct engine *e, struct log *log, uint64_t start)
 	index_times(e, log);
 	read_log_trimmed(e, log);
 	gc_consider(e->gc);
+	rewriter_consider(e->rewriter);
 }

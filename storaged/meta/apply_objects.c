@@ -48,6 +48,18 @@ static bool overlap(const struct object_row *x, const struct object_row *y)
 	return x->last_log >= y->first_log;
 }
 
+/* A row that names a run is what an object of that run, which goes, is rewritten to. */
+static bool has_place(const struct state *s, const Meta__CommitObjects *c, const Meta__ObjectRow *m)
+{
+	for (size_t i = 0; i < c->n_remove; i++) {
+		const struct object_row *x = catalogue_find(s->catalogue, object_message_id(c->remove[i]));
+		if (x != NULL && x->origin == m->origin && x->level == m->level && x->run == m->run &&
+		    x->first_log <= m->first_log && x->last_log >= m->last_log)
+			return true;
+	}
+	return false;
+}
+
 static void check_row(const struct state *s, const Meta__CommitObjects *c, const Meta__ObjectRow *m, Meta__Result__One *one)
 {
 	const char *fault = object_message_fault(m);
@@ -65,6 +77,8 @@ static void check_row(const struct state *s, const Meta__CommitObjects *c, const
 	else if (c->wal != NULL && m->origin != c->wal->node)
 		apply_refuse(one, PICO_BAD_REQUEST, OBJECT " holds logs of node %" PRIu32 " and comes from the WAL of node %"
 			     PRIu32, OBJECT_ARGS(id), m->origin, c->wal->node);
+	else if (m->run != 0 && (m->level == DATA_LEVEL_SINGLE || !has_place(s, c, m)))
+		apply_refuse(one, PICO_BAD_REQUEST, OBJECT " has no place in run %" PRIu64, OBJECT_ARGS(id), m->run);
 	else if (catalogue_find(s->catalogue, id) != NULL)
 		apply_refuse(one, PICO_CONFLICT, OBJECT " is in the catalogue already", OBJECT_ARGS(id));
 }
@@ -171,11 +185,12 @@ static void add_objects(struct state *s, const struct sql_row *row, const Meta__
 	uint64_t run[DATA_LEVELS + 1] = { 0 };
 	for (uint32_t level = 0; level <= DATA_LEVEL_SINGLE; level++)
 		for (size_t i = 0; i < c->n_add && run[level] == 0; i++)
-			if (c->add[i]->level == level)
+			if (c->add[i]->level == level && c->add[i]->run == 0)
 				run[level] = s->next_run++;
 	for (size_t i = 0; i < c->n_add; i++) {
 		struct object_row added = object_message_row(c->add[i]);
-		added.run = run[added.level];
+		if (added.run == 0)
+			added.run = run[added.level];
 		added.changed_idx = row->idx;
 		catalogue_add(s->catalogue, &added);
 	}

@@ -48,6 +48,7 @@
 	X(MERGE_GIVEN_UP, "engine: merge given up")                                      \
 	X(GC_REMOVED, "engine: dead object removed")                                     \
 	X(GC_DELETED, "engine: marked object deleted")                                   \
+	X(REWRITTEN, "engine: object rewritten to what lives")                          \
 	X(ORPHAN, "engine: orphan deleted")                                              \
 	X(LOADED, "engine: log loaded from its entries")                                 \
 	X(DROPPED, "engine: loaded log dropped")                                         \

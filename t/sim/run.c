@@ -78,6 +78,7 @@ static void configure(struct run *r)
 	c->wal_upload_interval_ms = sim_chance(s, 500) ? sim_between(s, 50, 5000) : 0;
 	c->gc_delay_ms = sim_chance(s, 500) ? sim_between(s, 0, 5000) : 600000;
 	c->sweep_interval_ms = sim_chance(s, 500) ? sim_between(s, 100, 10000) : 0;
+	c->rewrite_patience_ms = sim_chance(s, 500) ? sim_between(s, 10, 3000) : 0;
 	c->index_cache_size = sim_chance(s, 500) ? 4 << 10 : 0;
 	c->open_logs = sim_chance(s, 500) ? sim_between(s, 1, 16) : 0;
 	memset(c->meta.instance, 7, sizeof(c->meta.instance));
@@ -189,6 +190,7 @@ static void finish(struct run *r)
 	r->sim.faults[SIM_GC_REMOVED] = metrics->value[METRIC_GC_REMOVED];
 	r->sim.faults[SIM_GC_DELETED] = metrics->value[METRIC_GC_DELETED];
 	r->sim.faults[SIM_ORPHAN] = metrics->value[METRIC_ORPHANS_DELETED];
+	r->sim.faults[SIM_REWRITTEN] = metrics->value[METRIC_REWRITES];
 	r->sim.faults[SIM_MERGED] = metrics->value[METRIC_MERGES];
 	r->sim.faults[SIM_MERGE_GIVEN_UP] = metrics->value[METRIC_MERGE_FAILURES];
 	memcpy(res->faults, r->sim.faults, sizeof(res->faults));

@@ -29,7 +29,9 @@ struct process {
 		engine_proposed_cb *done;       /* NULL: free */
 		void *done_arg;
 	} proposals[4];                 /* under way */
-	unsigned n_commits, n_recovered, n_merges, n_trims;
+	unsigned n_commits, n_recovered, n_merges, n_rewrites, n_trims;
+	unsigned n_warnings;
+	char warning[400];              /* the last */
 	size_t n_deleted;               /* objects */
 };
 

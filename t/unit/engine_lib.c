@@ -66,6 +66,13 @@ static void on_fatal(void *arg, int code, const char *text)
 	snprintf(p->fatal_text, sizeof(p->fatal_text), "%s", text);
 }
 
+static void on_warning(void *arg, const char *text)
+{
+	struct process *p = arg;
+	p->n_warnings++;
+	snprintf(p->warning, sizeof(p->warning), "%s", text);
+}
+
 static void on_reclaim(void *arg, struct segment *segment)
 {
 	((struct process *)arg)->n_reclaims++;
@@ -116,13 +123,16 @@ static void on_commit(void *arg, const struct engine_commit *c, engine_proposed_
 		catalogue_mark(metadata.catalogue, c->remove[i], env_wall_ms(&p->world->env), run);
 	for (size_t i = 0; i < c->n_add; i++) {
 		struct object_row row = c->add[i];
-		row.run = row.changed_idx = run;
+		row.changed_idx = run;
+		if (row.run == 0)
+			row.run = run;
 		catalogue_add(metadata.catalogue, &row);
 	}
 	if (c->session != 0)
 		metadata.watermark[c->session] = c->to;
 	p->n_commits++;
-	p->n_merges += c->session == 0 && c->n_add > 0;
+	p->n_rewrites += c->session == 0 && c->n_remove == 1 && c->n_add > 0;
+	p->n_merges += c->session == 0 && c->n_remove > 1 && c->n_add > 0;
 	propose(p, done, done_arg);
 }
 
@@ -197,7 +207,7 @@ static enum engine_session_state on_session(void *arg, uint64_t session, uint64_
 }
 
 static const struct engine_events events = {
-	.on_fatal = on_fatal, .on_reclaim = on_reclaim, .on_segment_gone = on_segment_gone,
+	.on_fatal = on_fatal, .on_warning = on_warning, .on_reclaim = on_reclaim, .on_segment_gone = on_segment_gone,
 	.on_wal_position = on_wal_position, .catalogue = on_catalogue, .commit = on_commit,
 	.recovered = on_recovered, .deleted = on_deleted, .living = on_living,
 	.session = on_session, .retention = on_retention, .retention_shortest = on_retention_shortest, .trim = on_trim,

@@ -206,11 +206,35 @@ static void test_commit_rows(void **arg)
 	struct commit_args b = { .remove = { { 1, 3, 5 } } };
 	assert_int_equal(fixture_commit(&f, &b), PICO_OK);
 	assert_int_equal(find(&f, 5)->marked_ms, 9000);
-	/* A row that says it has a run is given another one. */
-	struct commit_args d = { .add = { object(8, 0, 1, 1) } };
-	d.add[0].run = 77;
-	assert_int_equal(fixture_commit(&f, &d), PICO_OK);
-	assert_int_equal(find(&f, 8)->run, 6);
+	fixture_done(&f);
+}
+
+/* A row that names a run takes the place of one that goes; what is added beside it has a run of its own. */
+static void test_rewritten_rows(void **state)
+{
+	struct fixture f;
+	world(&f);
+	struct commit_args a = { .add = { object(4, 1, 3, 6), object(5, 1, 7, 9) } };
+	assert_int_equal(fixture_commit(&f, &a), PICO_OK);
+	uint64_t run = find(&f, 4)->run;
+	struct commit_args b = { .add = { object(6, 1, 4, 4), object(7, 1, 5, 6), object(8, 0, 5, 6) }, .remove = { { 1, 3, 4 } } };
+	b.add[0].run = b.add[1].run = run;
+	b.add[0].last_log = 7;                  /* beyond it */
+	assert_int_equal(fixture_commit(&f, &b), PICO_BAD_REQUEST);
+	b.add[0].last_log = 4;
+	b.add[2].run = run;                     /* of another level */
+	assert_int_equal(fixture_commit(&f, &b), PICO_BAD_REQUEST);
+	b.add[2].run = 0;
+	b.add[1].run = run + 1;
+	assert_int_equal(fixture_commit(&f, &b), PICO_BAD_REQUEST);
+	assert_false(find(&f, 4)->marked);
+	b.add[1].run = run;
+	assert_int_equal(fixture_commit(&f, &b), PICO_OK);
+	assert_true(find(&f, 4)->marked);
+	assert_true(find(&f, 6)->run == run && find(&f, 7)->run == run && find(&f, 8)->run == run + 1);
+	struct commit_args c = { .add = { object(9, 1, 7, 8) } };       /* nothing goes */
+	c.add[0].run = run;
+	assert_int_equal(fixture_commit(&f, &c), PICO_BAD_REQUEST);
 	fixture_done(&f);
 }
 
@@ -364,7 +388,7 @@ static void test_expire(void **arg)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_commit_cases), cmocka_unit_test(test_commit_rows), cmocka_unit_test(test_watermarks),
+		cmocka_unit_test(test_commit_cases), cmocka_unit_test(test_rewritten_rows), cmocka_unit_test(test_commit_rows), cmocka_unit_test(test_watermarks),
 		cmocka_unit_test(test_second_copy), cmocka_unit_test(test_objects_deleted), cmocka_unit_test(test_trim),
 		cmocka_unit_test(test_expire),
 	};
