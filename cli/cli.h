@@ -8,7 +8,7 @@
 
 #include "common/buf.h"
 
-enum cli_exit { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NOT_FOUND = 3 };
+enum cli_exit { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NOT_FOUND = 3, CLI_FOUND = 4 };
 
 struct cli {
 	const char *endpoint;           /* URL of the stream listener, without a path */
@@ -33,6 +33,7 @@ int cmd_read(struct cli *cli, int argc, char **argv);
 int cmd_tail(struct cli *cli, int argc, char **argv);
 int cmd_head(struct cli *cli, int argc, char **argv);
 int cmd_ls(struct cli *cli, int argc, char **argv);
+int cmd_fsck(struct cli *cli, int argc, char **argv);
 int cmd_admin(struct cli *cli, int argc, char **argv);
 int cmd_bench(struct cli *cli, int argc, char **argv);
 int cmd_close(struct cli *cli, int argc, char **argv);

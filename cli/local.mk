@@ -13,6 +13,7 @@ pico_SOURCES = \
 	cli/cmd_admin_restore.c \
 	cli/cmd_append.c \
 	cli/cmd_bench.c \
+	cli/cmd_fsck.c \
 	cli/cmd_read.c \
 	cli/cmd_serve.c \
 	cli/cmd_stream.c \

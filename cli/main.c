@@ -40,6 +40,10 @@ const struct cli_command cli_commands[] = {
 	  "      builds a lost database from the exports and objects in the storage; nothing may run on it\n\n"
 	  "Where storage and database are is said as to `pico serve`: --data-dir, --storage, --wal, --meta-url, --config.\n\n"
 	  "  pico admin restore-metadata --data-dir /var/lib/picomq\n", cmd_admin },
+	{ "fsck", "[OPTIONS of pico serve]", "check everything in a node's storage",
+	  "Holds every object against the catalogue and checks every checksum; changes nothing. It may run beside the\n"
+	  "node. Where storage and database are is said as to `pico serve`. Exit code 4: there are errors.\n\n"
+	  "  pico fsck --data-dir /var/lib/picomq\n", cmd_fsck },
 	{ "bench", "[OPTIONS]", "append and read as fast as it goes, and say how fast that was",
 	  "Appends for --duration seconds to streams of its own below /bench/, reads everything back, deletes them.\n"
 	  "A request's time is from when it was made to the end of its answer. A failed request ends the run.\n\n"
@@ -108,7 +112,7 @@ static void help(FILE *to)
 	      "  pico read hello\n\n"
 	      "A stream's name is a path, /hello; the first / may be left out, and its Kafka name means it, too. Data is\n"
 	      "on stdout, notes on stderr.\n"
-	      "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such stream.\n", to);
+	      "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such stream, 4 fsck found errors.\n", to);
 }
 
 /* ------------------------------------------------------------------- arguments */

@@ -2,7 +2,7 @@
 EXTRA_DIST += doc/ipc.md doc/decisions.md doc/disk-format.md doc/limits.md doc/clients.md
 EXTRA_DIST += doc/facades.md doc/ipc.md doc/decisions.md doc/disk-format.md
 
-dist_man_MANS += doc/pico-admin.8 doc/pico-bench.1 doc/pico-serve.8
+dist_man_MANS += doc/pico-admin.8 doc/pico-fsck.8 doc/pico-bench.1 doc/pico-serve.8
 nodist_man_MANS = doc/pico.conf.5
 EXTRA_DIST += doc/pico.conf.5.in doc/conf-options.sed
 CLEANFILES += doc/pico.conf.5

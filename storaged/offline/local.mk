@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 storaged_libstoraged_a_SOURCES += \
+	storaged/offline/db_read.c storaged/offline/db_read.h \
+	storaged/offline/fsck.c storaged/offline/fsck.h storaged/offline/fsck_priv.h \
+	storaged/offline/fsck_data.c \
+	storaged/offline/fsck_wal.c \
 	storaged/offline/object_file.c storaged/offline/object_file.h \
 	storaged/offline/restore.c storaged/offline/restore.h storaged/offline/restore_priv.h \
 	storaged/offline/restore_build.c \
