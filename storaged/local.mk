@@ -16,15 +16,21 @@ include storaged/meta/local.mk
 storaged_libstoraged_a_SOURCES += \
 	storaged/call.h \
 	storaged/expiry.c storaged/expiry.h \
+	storaged/coordinator.c storaged/coordinator.h storaged/coordinator_impl.h \
+	storaged/coordinator_calls.c \
+	storaged/coordinator_expiry.c \
+	storaged/coordinator_log.c \
 	storaged/handle.h \
 	storaged/handle_append.c \
 	storaged/handle_close.c \
 	storaged/handle_create.c \
 	storaged/handle_delete_records.c \
 	storaged/handle_fetch.c \
+	storaged/handle_group.c \
 	storaged/handle_lookup.c \
 	storaged/handle_names.c \
 	storaged/handle_node.c \
+	storaged/handle_offsets.c \
 	storaged/handle_producer.c \
 	storaged/handle_read.c \
 	storaged/handle_submit.c \

@@ -211,6 +211,14 @@ static void on_tick(uv_timer_t *handle)
 
 /* ---------------------------------------------------------------------- start */
 
+/* One node has its clients at once; in a cluster many start together. */
+static uint64_t initial_delay_ms(const struct conf *c)
+{
+	if (c->group_initial_rebalance_delay_ms >= 0)
+		return (uint64_t)c->group_initial_rebalance_delay_ms;
+	return strncmp(c->meta_url, "sqlite:", strlen("sqlite:")) == 0 ? 0 : 3000;
+}
+
 static void make_node(struct storaged *s)
 {
 	const struct conf *c = &s->child.conf;
@@ -239,6 +247,14 @@ static void make_node(struct storaged *s)
 		.max_partitions = (uint32_t)c->max_partitions,
 		.max_logs = c->max_logs,
 		.allow_unfenced_store = c->allow_unfenced_store,
+		.groups = {
+			.groups_max = c->max_groups,
+			.members_max = c->max_group_members,
+			.min_session_ms = c->group_min_session_timeout_ms,
+			.max_session_ms = c->group_max_session_timeout_ms,
+			.initial_delay_ms = initial_delay_ms(c),
+			.retention_ms = c->offsets_retention_ms,
+		},
 	};
 	env_random(s->env, config.meta.boot_id, sizeof(config.meta.boot_id));
 	read_instance(c, config.meta.instance);

@@ -11,6 +11,7 @@
 
 #include "common/control.h"
 #include "common/metrics.h"
+#include "storaged/coordinator.h"
 #include "storaged/expiry.h"
 #include "storaged/handle.h"
 #include "storaged/parts.h"
@@ -43,6 +44,16 @@ static handler_fn *const handlers[IPC_TYPES] = {
 	[IPC_INIT_PRODUCER] = handle_init_producer,
 	[IPC_TRIM] = handle_trim,
 	[IPC_DELETE_RECORDS] = handle_delete_records,
+	[IPC_GROUP_JOIN] = handle_group_join,
+	[IPC_GROUP_SYNC] = handle_group_sync,
+	[IPC_GROUP_HEARTBEAT] = handle_group_heartbeat,
+	[IPC_GROUP_LEAVE] = handle_group_leave,
+	[IPC_GROUP_COMMIT] = handle_group_commit,
+	[IPC_GROUP_OFFSET_FETCH] = handle_group_offset_fetch,
+	[IPC_GROUP_DESCRIBE] = handle_group_describe,
+	[IPC_GROUP_LIST] = handle_group_list,
+	[IPC_GROUP_DELETE] = handle_group_delete,
+	[IPC_GROUP_OFFSET_DELETE] = handle_group_offset_delete,
 	[IPC_NODE_STATUS] = handle_node_status,
 	[IPC_NODES] = handle_nodes,
 };
@@ -120,6 +131,7 @@ static void topic_remove(struct node *n, const uint8_t id[16])
 		if (nt->log[i] != NULL)
 			engine_log_remove(n->engine, nt->log[i]);
 	free(nt);
+	coordinator_topic_gone(n->coordinator, id);
 	tell_cut(n);
 }
 
@@ -184,6 +196,7 @@ static void on_applied(void *arg, const Meta__Command *command, const Meta__Resu
 static void serve(struct node *n)
 {
 	n->phase = NODE_SERVING;
+	coordinator_start(n->coordinator);
 	meta_export_start(n->meta);
 	expiry_begin(n);
 	if (n->events.on_serving != NULL)
@@ -429,6 +442,7 @@ int node_new(struct env *env, struct objstore *data, struct objstore *wal, struc
 		free(n);
 		return rc;
 	}
+	n->coordinator = coordinator_new(n);
 	*ret_node = n;
 	return 0;
 }
@@ -470,6 +484,7 @@ void node_stop(struct node *n, void (*on_stopped)(void *arg), void *arg)
 	n->on_stopped = on_stopped;
 	n->stop_arg = arg;
 	n->phase = NODE_STOPPING;
+	coordinator_stop(n->coordinator);
 	for (struct op *op = n->ops, *next; op != NULL; op = next) {
 		next = op->next;
 		if (op->on_stop != NULL)
@@ -490,6 +505,7 @@ void node_free(struct node *n)
 	meta_free(n->meta);
 	expiry_free(n);
 	node_forget_proposals(n);
+	coordinator_free(n->coordinator);
 	while (n->ops != NULL)
 		op_free(n->ops);
 	watches_free(n);

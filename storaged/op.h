@@ -43,6 +43,7 @@ struct node {
 	void (*on_stopped)(void *arg);
 	void *stop_arg;
 	bool flushed;                           /* engine_stop() is through */
+	struct coordinator *coordinator;        /* owned */
 	struct producer_ids *producer_ids;      /* owned; NULL: nobody asked yet */
 	struct watches *watches;                /* owned; NULL: none yet */
 	struct expiry *expiry;                  /* owned; NULL: no topic expires */

@@ -187,6 +187,9 @@ t_20_ipc_topics_SOURCES = t/20-ipc-topics.c t/lib/scripted_node.c t/lib/scripted
 t_20_ipc_topics_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 
 check_PROGRAMS += t/30-node-topics
+check_PROGRAMS += t/30-node-groups
+t_30_node_groups_SOURCES = t/unit/node_groups.c t/unit/node_world.c t/unit/node_world.h
+t_30_node_groups_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 t_30_node_topics_SOURCES = t/unit/node_topics.c t/unit/node_world.c t/unit/node_world.h
 t_30_node_topics_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 check_PROGRAMS += t/30-node-settings

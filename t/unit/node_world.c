@@ -21,6 +21,8 @@ static struct sql_log *sql;
 struct node *node;
 unsigned n_cuts;
 static bool serving;
+struct node_groups world_groups;
+uint32_t world_max_message_size = 1u << 20;
 void (*world_config)(struct node_config *c);
 
 /* -------------------------------------------------------------------- the node */
@@ -78,7 +80,8 @@ void node_up(void)
 	struct node_config c = {
 		.meta = { .node = 1, .host = "h", .cluster_id = "c", .slots = 1, .http_address = "",
 			  .kafka_address = "h:9092" },
-		.wal_cache_size = 128u << 20, .block_cache_size = 16u << 20, .max_message_size = 1u << 20,
+		.wal_cache_size = 128u << 20, .block_cache_size = 16u << 20, .max_message_size = world_max_message_size,
+		.groups = world_groups,
 		.max_partitions = 1024, .max_logs = 100000,
 	};
 	env_random(env, c.meta.boot_id, 16);

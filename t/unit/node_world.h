@@ -13,6 +13,8 @@ extern struct node *node;
 extern uint64_t next_request;           /* id of the last call */
 extern unsigned n_cuts;                 /* on_cut so far */
 extern uint64_t next_peer;              /* the connection of calls */
+extern struct node_groups world_groups; /* of the next node_up() */
+extern uint32_t world_max_message_size;
 
 /* For cmocka's groups: the node serves. */
 int world_set_up(void **state);
