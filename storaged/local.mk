@@ -5,7 +5,7 @@ storaged_libstoraged_a_SOURCES = \
 	storaged/peer.c storaged/peer.h storaged/peer_impl.h \
 	storaged/peer_calls.c \
 	storaged/peer_inbox.c storaged/peer_inbox.h \
-	storaged/peer_refs.c \
+	storaged/peer_graves.c storaged/peer_graves.h storaged/peer_refs.c \
 	storaged/peer_sock.c \
 	storaged/planted.c storaged/planted.h
 # What a program that links libstoraged.a needs behind it.

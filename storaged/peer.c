@@ -13,6 +13,7 @@
 #include <utlist.h>
 
 #include "common/metrics.h"
+#include "storaged/peer_graves.h"
 #include "storaged/peer_impl.h"
 
 static uint64_t hash_seed;
@@ -310,10 +311,12 @@ void peers_free(struct peers *p)
 	peers_unlisten(p);
 	env_timer_stop(p->env, &p->tick);
 	peers_flush(p);
+	peer_graves_free(p);
 	struct peer *peer, *next;
 	DL_FOREACH_SAFE(p->all, peer, next) {
 		peer_forget_all(peer);
 		peer_refs_release_all(peer);
+		peer_graves_free(p);
 		if (!peer->closed)
 			peer_sock_close(peer);
 		peer->closed = true;

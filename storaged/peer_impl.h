@@ -92,6 +92,7 @@ struct peers {
 	struct peers_events events;
 	void *arg;
 	struct peer *all;
+	struct grave *graves;               /* what dropped ones may still look at */
 	size_t n_peers;                     /* not closed */
 	uv_poll_t *listener;
 	uint64_t next_ref, last_number;

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+#include "storaged/peer_graves.h"
 #include "storaged/peer_impl.h"
 
 void pieces_drop(struct piece *pieces, size_t n)
@@ -92,17 +93,18 @@ int peer_on_release(struct peer *peer, struct ipc_frame *f)
 	return 0;
 }
 
-/* The process may live on and look at what it was given. */
+/* The process may live on and look at what it was given, and nobody will tell when it is dead. */
 static void ref_abandon(struct peer *peer, struct peer_ref *ref)
 {
 	for (size_t i = 0; i < ref->n_pieces; i++)
-		ref->pieces[i].segment->abandoned = true;
+		ref->pieces[i].pin->abandoned = true;
 	ref_free(peer, ref);
 }
 
 void peer_refs_release_all(struct peer *peer)
 {
 	struct peer_ref *ref, *next_ref;
+	peer_bury(peer);
 	HASH_ITER(hh, peer->refs, ref, next_ref)
 		ref_abandon(peer, ref);
 	struct peer_segment *s, *next;

@@ -11,6 +11,7 @@
 
 struct pin {
 	uint32_t count;
+	bool abandoned;                     /* one was dropped for a reader that may still look: never write here again */
 	void (*on_free)(struct pin *pin);   /* count went to 0; may be NULL */
 };
 
@@ -30,7 +31,6 @@ static inline void pin_drop(struct pin *p)
 struct segment {
 	uint32_t id;                    /* unique in this process, from 1 */
 	struct env_segment mem;
-	bool abandoned;                 /* a pin was dropped for a reader that may still look: never write here again */
 };
 
 /* A range of a segment, kept by one count of its pin. */

@@ -70,9 +70,7 @@ static void raw_bytes(struct raw *h, const void *p, size_t n)
 	for (size_t at = 0; at < n && !h->stuck;) {
 		ssize_t k = send(h->sock, (const uint8_t *)p + at, n - at, MSG_NOSIGNAL);
 		h->stuck = k <= 0; /* dropped, or nothing is taken any more */
-		if (h->stuck)
-			return;
-		at += (size_t)k;
+		at += h->stuck ? 0 : (size_t)k;
 	}
 }
 
@@ -121,8 +119,10 @@ static void raw_closed(struct raw *h)
 		;
 }
 
-static void hello_of(Ipc__Hello *m, uint8_t proof[32])
+static void hello_of(struct raw *h, Ipc__Hello *m, uint8_t proof[32])
 {
+	if (h->inbox == NULL)
+		raw_connect(h);
 	ipc__hello__init(m);
 	ipc_proof(place.key, IPC_ROLE_HTTP, HOSTILE, proof);
 	m->version_min = m->version_max = IPC_VERSION;
@@ -136,8 +136,8 @@ static void raw_hello(struct raw *h)
 	Ipc__Hello m;
 	uint8_t proof[32];
 	struct ipc_frame f;
-	raw_connect(h);
-	hello_of(&m, proof);
+	h->inbox = NULL;
+	hello_of(h, &m, proof);
 	raw_send(h, IPC_HELLO, &m.base, NOTHING);
 	raw_until(h, IPC_HELLO, &f);
 	expect(f.fd >= 0);
@@ -205,8 +205,7 @@ static void wrong_proof(struct raw *h)
 {
 	Ipc__Hello m;
 	uint8_t proof[32];
-	raw_connect(h);
-	hello_of(&m, proof);
+	hello_of(h, &m, proof);
 	proof[31] ^= 1;
 	raw_send(h, IPC_HELLO, &m.base, NOTHING);
 	raw_closed(h);
@@ -217,8 +216,7 @@ static void wrong_role(struct raw *h)
 {
 	Ipc__Hello m;
 	uint8_t proof[32];
-	raw_connect(h);
-	hello_of(&m, proof);
+	hello_of(h, &m, proof);
 	m.role = IPC_ROLE_ADMIN;
 	raw_send(h, IPC_HELLO, &m.base, NOTHING);
 	raw_closed(h);
@@ -228,8 +226,7 @@ static void future_version(struct raw *h)
 {
 	Ipc__Hello m;
 	uint8_t proof[32];
-	raw_connect(h);
-	hello_of(&m, proof);
+	hello_of(h, &m, proof);
 	m.version_min = m.version_max = IPC_VERSION + 1;
 	raw_send(h, IPC_HELLO, &m.base, NOTHING);
 	raw_closed(h);
@@ -247,7 +244,7 @@ static void hello_twice(struct raw *h)
 	Ipc__Hello m;
 	uint8_t proof[32];
 	raw_hello(h);
-	hello_of(&m, proof);
+	hello_of(h, &m, proof);
 	raw_send(h, IPC_HELLO, &m.base, NOTHING);
 	raw_closed(h);
 }
@@ -434,6 +431,14 @@ static void never_frees(struct raw *h)
 		pause();
 }
 
+/* Dropped with a reference, stays: killed. */
+static void lives_on(struct raw *h)
+{
+	frees_others(h);
+	for (;;)
+		pause();
+}
+
 /* Memory of storaged's cannot be written, shrunk or holed, by whatever way. Harmless: not dropped. */
 static void writes_segments(struct raw *h)
 {
@@ -549,7 +554,7 @@ static const struct scenario {
 	const char *why;                /* NULL: it is not dropped */
 	bool held;                      /* the node parks its calls */
 	bool killed;
-	bool abandons;                  /* it holds a reference when it is dropped */
+	bool lives_on;                  /* with what it was shown, until it is killed */
 	unsigned ms;
 } scenarios[] = {
 	{ .name = "wrong proof", .act = wrong_proof, .why = "the proof in Hello is wrong" },
@@ -574,9 +579,11 @@ static const struct scenario {
 	{ .name = "credit", .act = credit, .why = "credit is overspent", .held = true },
 	{ .name = "same id", .act = same_id, .why = "request id is in use", .held = true },
 	{ .name = "frees twice", .act = frees_twice, .why = "released a reference that it does not hold" },
-	{ .name = "frees others'", .act = frees_others, .why = "released a reference that it does not hold", .abandons = true },
+	{ .name = "frees others'", .act = frees_others, .why = "released a reference that it does not hold" },
 	{ .name = "too many calls", .act = too_many_calls, .why = "too many calls outstanding", .held = true },
-	{ .name = "never frees", .act = never_frees, .why = "holds a reference that was reclaimed 5 s ago", .killed = true, .abandons = true,
+	{ .name = "never frees", .act = never_frees, .why = "holds a reference that was reclaimed 5 s ago", .killed = true,
+	  .ms = 9500 },
+	{ .name = "lives on", .act = lives_on, .why = "released a reference that it does not hold", .killed = true, .lives_on = true,
 	  .ms = 9500 },
 	{ .name = "writes segments", .act = writes_segments, .why = NULL },
 	{ .name = "rewrites its inbox", .act = rewrites_inbox, .why = NULL },
@@ -694,30 +701,32 @@ static void run_scenario(const struct scenario *s)
 	struct node *n = &place.node;
 	struct child c = { 0 };
 	n->hold[IPC_APPEND] = n->hold[IPC_WAIT] = s->held;
-	n->segment.abandoned = false;
 	place.n_dropped = 0;
 	uint64_t before = good.rounds;
 	c.pid = fork();
 	assert_true(c.pid >= 0);
 	if (c.pid == 0) {
-		struct raw h;
+		struct raw h = { 0 };
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		s->act(&h);
 		_exit(0);
+	}
+	for (unsigned i = 0; s->lives_on && i < 200; i++) {
+		place_run_ms(&place, 10);
+		assert_true(n->pin.count > 0 || place.n_dropped == 0);
 	}
 	assert_true(place_run(&place, has_ended, &c, s->ms > 0 ? s->ms : 8000));
 	assert_true(place_run(&place, one_is_left, NULL, 3000));
 	if (s->killed) {
 		assert_true(WIFSIGNALED(c.status) && WTERMSIG(c.status) == SIGKILL);
-		assert_true(place.killed[0]);
+		assert_true(place.killed[s->lives_on]);
 	} else {
 		assert_true(WIFEXITED(c.status) && WEXITSTATUS(c.status) == 0);
 	}
-	assert_int_equal(place.n_dropped, s->why != NULL ? 1 : 0);
+	assert_int_equal(place.n_dropped, (s->why != NULL) + s->lives_on);
 	if (s->why != NULL)
 		assert_string_equal(place.dropped[0], s->why);
-	if (s->why != NULL)             /* it may still look at what it has */
-		assert_int_equal(n->segment.abandoned, s->abandons);
+	assert_false(n->pin.abandoned); /* it is dead, and that is known */
 	node_answer_all(n);             /* appends of the dropped one: nobody listens */
 	if (s->killed)                  /* it took seconds, and all the while... */
 		assert_true(good.rounds > before + 1000);

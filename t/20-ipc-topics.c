@@ -367,7 +367,7 @@ static void test_reclaim(void **state)
 	assert_ptr_equal(w.reclaimed, a.pieces);
 	topics_pieces_release(a.pieces);
 	assert_true(place_run(&w.place, is_unpinned, NULL, SOON));
-	assert_false(w.place.node.segment.abandoned);
+	assert_false(w.place.node.pin.abandoned);
 	peers_on_segment_gone(w.place.peers, &w.place.node.segment);
 	read_at(&a, 0);                 /* announced again */
 	finish(&a);

@@ -132,7 +132,7 @@ static void segment_leave(struct arena *a, struct arena_segment *s, struct arena
 	else
 		older->newer = s->newer;
 	a->config.on_segment_gone(a->config.arg, &s->segment);
-	if (!s->segment.abandoned) {
+	if (!s->pin.abandoned) {
 		leftover_free(a);
 		a->leftover = s->segment.mem;
 		s->segment.mem.base = NULL;

@@ -8,7 +8,7 @@
  *
  * A block that is dropped while pinned is found no more and keeps its pages until its last pin goes.
  *
- * Invariant: a page is free or belongs to one block; n_free + pages of all blocks = n_pages.
+ * Invariant: a page is free, belongs to one block, or is lost; n_free + pages of all blocks + n_lost = n_pages.
  */
 #include "storaged/engine/page_cache.h"
 
@@ -54,7 +54,7 @@ struct page_cache {
 	uint64_t magic;
 	struct env *env;
 	struct segment segment;
-	uint32_t n_pages, n_free, n_pinned;
+	uint32_t n_pages, n_free, n_pinned, n_lost;
 	uint32_t *free_page;            /* a stack of n_free page numbers */
 	struct cached_log *logs;
 	struct block_list lru, dropped;
@@ -145,11 +145,14 @@ static void block_free(struct block *b)
 	free(b);
 }
 
+/* Those that a reader may still look at are lost: they are found no more, and never written again. */
 static void block_give_pages_back(struct page_cache *pc, struct block *b)
 {
-	for (uint32_t i = b->n_pages; i-- > 0;)
+	if (b->pin.abandoned)
+		pc->n_lost += b->n_pages;
+	for (uint32_t i = b->n_pages; i-- > 0 && !b->pin.abandoned;)
 		pc->free_page[pc->n_free++] = b->page[i];
-	must(pc->n_free <= pc->n_pages);
+	must(pc->n_free + pc->n_lost <= pc->n_pages);
 	block_free(b);
 }
 
@@ -181,7 +184,7 @@ static void on_last_pin(struct pin *pin)
 /* Drops least recently used blocks until n pages are free; nothing is dropped when that cannot be. */
 static int pages_free_up(struct page_cache *pc, uint32_t n)
 {
-	if (n > pc->n_pages - pc->n_pinned)
+	if (n > pc->n_pages - pc->n_lost - pc->n_pinned)
 		return -ENOBUFS;
 	for (struct block *b = pc->lru.oldest, *next; b != NULL && pc->n_free < n; b = next) {
 		next = b->newer;
@@ -283,7 +286,7 @@ void page_cache_free(struct page_cache *pc)
 		list_remove(&pc->dropped, b);
 		block_give_pages_back(pc, b);
 	}
-	must(pc->n_free == pc->n_pages && pc->logs == NULL);
+	must(pc->n_free + pc->n_lost == pc->n_pages && pc->logs == NULL);
 	pc->env->ops->segment_free(pc->env, &pc->segment.mem);
 	free(pc->free_page);
 	pc->magic = 0;
@@ -319,7 +322,7 @@ int page_cache_insert(struct page_cache *pc, uint64_t log_id, uint64_t end, cons
 		must(i == 0 || batches[i].base_offset > batches[i - 1].base_offset);
 		length += batches[i].payload.n;
 	}
-	if (length > (uint64_t)pc->n_pages * PAGE_CACHE_PAGE || n > UINT32_MAX)
+	if (length > (uint64_t)(pc->n_pages - pc->n_lost) * PAGE_CACHE_PAGE || n > UINT32_MAX)
 		return -EFBIG;
 	int r = pages_free_up(pc, (uint32_t)((length + PAGE_CACHE_PAGE - 1) / PAGE_CACHE_PAGE));
 	if (r < 0)
@@ -389,7 +392,7 @@ int page_cache_pieces(struct page_cache *pc, struct block *b, uint32_t position,
 {
 	must(length > 0 && position <= b->length && length <= b->length - position);
 	/* One block alone may have more than half, else a large one could never be read. */
-	bool fits = pc->n_pinned == 0 || pc->n_pinned + b->n_pages <= pc->n_pages / 2;
+	bool fits = pc->n_pinned == 0 || pc->n_pinned + b->n_pages <= (pc->n_pages - pc->n_lost) / 2;
 	if (b->pin.count == 0 && !fits)
 		return -ENOBUFS;
 	if (b->pin.count == 0)
@@ -424,7 +427,7 @@ void page_cache_on_unpinned(struct page_cache *pc, void (*on_unpinned)(void *arg
 
 uint64_t page_cache_bytes_used(const struct page_cache *pc)
 {
-	return (uint64_t)(pc->n_pages - pc->n_free) * PAGE_CACHE_PAGE;
+	return (uint64_t)(pc->n_pages - pc->n_free - pc->n_lost) * PAGE_CACHE_PAGE;
 }
 
 uint64_t page_cache_bytes_pinned(const struct page_cache *pc)

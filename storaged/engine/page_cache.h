@@ -5,6 +5,8 @@
  * recently used block that nobody pins goes first. Blocks of a log never overlap: a newer one takes
  * the place of those it covers.
  *
+ * Pages whose pins were dropped for a reader that may still look (pin.abandoned) are never used again.
+ *
  * Bounds: the memfd; 8 bytes a batch beside it; pinned pages are at most half (one block alone may be
  * more). Owned by the engine, one a node; loop thread only.
  */

@@ -162,7 +162,7 @@ static void test_abandoned_memory_is_not_used_again(void **state)
 	process_serve(&process, &world, 0);
 	append_now(&process, 0, "seen", 0);
 	struct read *r = read_new(&process, 0, 0, 1 << 20);
-	r->r.pieces->segment->abandoned = true;
+	r->r.pieces->pin->abandoned = true;
 	assert_string_equal(read_texts(r), "seen");
 	read_free(r);
 	for (uint64_t i = 1; i < 100; i++)

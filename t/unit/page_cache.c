@@ -293,11 +293,36 @@ static void test_random(void **state)
 
 #define CACHE_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+/* Pages that a reader may still look at, though its pins are gone, are never written again; all others are. */
+static void test_abandoned_pages_are_lost(void **state)
+{
+	struct block *b;
+	struct piece piece[4];
+	uint8_t seen[3 * PAGE_CACHE_PAGE];
+	assert_int_equal(insert(1, 0, 3, PAGE_CACHE_PAGE, 1, &b), 0);
+	int n = page_cache_pieces(pc, b, 0, block_length(b), piece);
+	assert_int_equal(n, 1);
+	const uint8_t *at = page_cache_segment(pc)->mem.base + piece[0].offset;
+	memcpy(seen, at, sizeof(seen));
+	piece[0].pin->abandoned = true;
+	pin_drop(piece[0].pin);
+	assert_ptr_equal(page_cache_find(pc, 1, 2), b);
+	for (uint64_t i = 0; i < 40; i++) {
+		assert_int_equal(insert(2, i, 1, 2 * PAGE_CACHE_PAGE, 1, &b), 0);
+		assert_memory_equal(at, seen, sizeof(seen));
+	}
+	assert_null(page_cache_find(pc, 1, 2));
+	assert_int_equal(insert(3, 0, 1, (N_PAGES - 3) * PAGE_CACHE_PAGE, 1, &b), 0);
+	assert_int_equal(insert(3, 0, 1, (N_PAGES - 2) * PAGE_CACHE_PAGE, 1, &b), -EFBIG);
+	assert_memory_equal(at, seen, sizeof(seen));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CACHE_TEST(test_round_trip), CACHE_TEST(test_range), CACHE_TEST(test_lru), CACHE_TEST(test_pins),
 		CACHE_TEST(test_large_block_alone), CACHE_TEST(test_overlap), CACHE_TEST(test_random),
+		CACHE_TEST(test_abandoned_pages_are_lost),
 	};
 	return cmocka_run_group_tests_name("page_cache", tests, NULL, NULL);
 }
