@@ -416,6 +416,16 @@ static void test_many_topics(void **state)
 	give_stored(nth(IPC_SUBMIT, 0), 0);
 	answer(&c, PRODUCE, V, 1);
 	client_close(&c);
+	/* Where no room is for any, none is said not to exist. */
+	k.answer_max = 0;
+	client_open(&c, k.port);
+	for (size_t i = 0; i < 12000; i++)
+		parts[i].topic = "u";
+	ask_produce(&c, V, 2, 1, parts, 12000);
+	const void *a = answer(&c, PRODUCE, V, 2);
+	for (size_t i = 0; i < 12000; i++)
+		expect_error(a, i, KAFKA_KAFKA_STORAGE_ERROR);
+	client_close(&c);
 	world_close();
 }
 
