@@ -143,6 +143,13 @@ def offsets():
         for t, version in ((-3, 6), (-4, 7), (-5, 8), (-6, 8), (-2 ** 63, 8)):
             same(list_offsets(c, name, t, version), (42, -1, -1), f"timestamp {t} in version {version}")
         same(list_offsets(c, name, 0), (0, 0, BASE + 5), "the epoch")
+        for start in (3, 5, 8, 10, 11):         # inside of batches, too: what is deleted is found no more
+            a = c.call("DeleteRecords", 2, timeout_ms=9000, topics=[{"name": name, "partitions": [{"partition_index": 0, "offset": start}]}])
+            same([(p.error_code, p.low_watermark) for p in a.topics[0].partitions], [(0, start)], f"delete to {start}")
+            same(list_offsets(c, name, -2), (0, start, -1), "earliest")
+            for t in range(22):
+                want = next(((0, i, BASE + d) for i, d in enumerate(flat) if i >= start and d >= t), (0, -1, -1))
+                same(list_offsets(c, name, BASE + t), want, f"time {t} after deleting to {start}")
         same(list_offsets(c, name, -1, partition=7)[0], 3, "no such partition")
         same(list_offsets(c, "nosuch", -1)[0], 3, "no such topic")
 
