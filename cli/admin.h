@@ -7,6 +7,10 @@
 
 #include "cli/cli.h"
 
+int admin_backup(struct cli *cli, int argc, char **argv);
+int admin_export(struct cli *cli, int argc, char **argv);
+int admin_logs(struct cli *cli, int argc, char **argv);
+int admin_objects(struct cli *cli, int argc, char **argv);
 int admin_restore(struct cli *cli, int argc, char **argv);
 
 #endif

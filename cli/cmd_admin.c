@@ -10,6 +10,10 @@ static const struct {
 	const char *name;
 	int (*run)(struct cli *cli, int argc, char **argv);
 } subcommands[] = {
+	{ "objects", admin_objects },
+	{ "logs", admin_logs },
+	{ "export", admin_export },
+	{ "backup", admin_backup },
 	{ "restore-metadata", admin_restore },
 };
 

@@ -10,6 +10,8 @@ pico_SOURCES = \
 	cli/bench_stats.c cli/bench_stats.h \
 	cli/cli.h \
 	cli/cmd_admin.c \
+	cli/cmd_admin_backup.c \
+	cli/cmd_admin_list.c \
 	cli/cmd_admin_restore.c \
 	cli/cmd_append.c \
 	cli/cmd_bench.c \

@@ -34,6 +34,10 @@ void handle_trim(struct node *n, struct call *c);
 void handle_node_status(struct node *n, struct call *c);
 void handle_nodes(struct node *n, struct call *c);
 void handle_resume(struct node *n, struct call *c);
+/* handle_admin.c */
+void handle_objects(struct node *n, struct call *c);
+void handle_logs(struct node *n, struct call *c);
+void handle_export(struct node *n, struct call *c);
 
 /* Configs as a request has them, checked against topic_config.def; what names a schema is taken out: it is a setting of
  * its own. Strings are the request's. */

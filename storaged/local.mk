@@ -21,6 +21,7 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/coordinator_expiry.c \
 	storaged/coordinator_log.c \
 	storaged/handle.h \
+	storaged/handle_admin.c \
 	storaged/handle_append.c \
 	storaged/handle_close.c \
 	storaged/handle_create.c \

@@ -56,6 +56,9 @@ static handler_fn *const handlers[IPC_TYPES] = {
 	[IPC_GROUP_OFFSET_DELETE] = handle_group_offset_delete,
 	[IPC_NODE_STATUS] = handle_node_status,
 	[IPC_NODES] = handle_nodes,
+	[IPC_OBJECTS] = handle_objects,
+	[IPC_LOGS] = handle_logs,
+	[IPC_EXPORT] = handle_export,
 };
 
 /* ---------------------------------------------------------------------- calls */

@@ -197,6 +197,41 @@ def _():
     same(node.stop(), 0)
 
 
+@test("a backup made beside a running node brings everything back when the exports are gone, too")
+def _():
+    node = Node(*OPTIONS).start()
+    same(node.http("PUT", "/a").status, 201)
+    writers = write_for_a_while(node, ["/a"], 50)
+
+    def backup(code=0):
+        return subprocess.run([pico, "admin", "backup", f"{node.dir}/backup", "--data-dir", f"{node.dir}/data",
+                               f"--storage={node.storage()}", "--json"], capture_output=True, text=True, timeout=60)
+    r = backup()
+    same(r.returncode, 0, r.stderr)
+    first = json.loads(r.stdout)
+    same(first["topics"], 1)
+    same(node.http("PUT", "/b").status, 201)
+    r = backup()
+    second = json.loads(r.stdout)
+    assert second["topics"] == 2 and second["idx"] > first["idx"], (first, second)
+    same(os.listdir(f"{node.dir}/backup"), ["metadata"])
+    tap.until(lambda: len(writers[0].acked) > 200, 120, "records behind the backup")
+    node.kill_all()
+    stop_writers(writers)
+    lose_database(node)
+    for f in exports(node):
+        os.unlink(f)
+    out = restore(node, "--from", f"{node.dir}/backup")
+    assert f"export of row {second['idx']}: 2 topics" in out, out
+    node.start()
+    check_writers(node, writers)
+    same(node.http("HEAD", "/b").status, 200)
+    same(node.stop(), 0)
+    assert "another cluster" in subprocess.run([pico, "admin", "backup", f"{node.dir}/no", "--data-dir", f"{node.dir}/data",
+                                                f"--storage={Node().start().storage()}"], capture_output=True, text=True).stderr
+    assert not os.path.exists(f"{node.dir}/no")
+
+
 @test("a database that went back in time is refused at the start, and says what to do")
 def _():
     node = Node(*OPTIONS).start()

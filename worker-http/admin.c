@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The admin listener's routes. Nothing here changes anything: writes come with later releases and are
- * 404 or 405 until then. No answer allows a foreign origin.
+ * The admin listener's routes. No answer allows a foreign origin.
  */
 #include "worker-http/admin.h"
 
@@ -113,31 +112,44 @@ static void get_processes(struct request *r)
 
 static const struct {
 	const char *path;
-	void (*get)(struct request *r);
+	void (*get)(struct request *r);         /* NULL: only POST */
+	void (*post)(struct request *r);        /* NULL: only GET and HEAD */
 } paths[] = {
-	{ "/health", get_health },
-	{ "/ready", get_ready },
-	{ "/metrics", get_metrics },
-	{ "/admin/processes", get_processes },
+	{ "/health", get_health, NULL },
+	{ "/ready", get_ready, NULL },
+	{ "/metrics", get_metrics, NULL },
+	{ "/admin/processes", get_processes, NULL },
+	{ "/admin/objects", admin_get_objects, NULL },
+	{ "/admin/logs", admin_get_logs, NULL },
+	{ "/admin/export", NULL, admin_post_export },
 };
+
+static void handle_path(struct request *r, void (*get)(struct request *), void (*post)(struct request *))
+{
+	if (get != NULL && (slice_is(r->method, "GET") || r->is_head)) {
+		get(r);
+	} else if (post != NULL && slice_is(r->method, "POST")) {
+		post(r);
+	} else {
+		bool asked = slice_is(r->method, "OPTIONS");
+		answer_field(r, "Allow", post != NULL ? "POST, OPTIONS" : "GET, HEAD, OPTIONS");
+		if (asked)
+			answer_send_empty(r, 204);
+		else
+			answer_error(r, 405, "method_not_allowed", post != NULL ? "only POST is known here" :
+				     "only GET and HEAD are known here", NULL);
+	}
+}
 
 static void handle(struct request *r)
 {
-	void (*get)(struct request *r) = NULL;
-	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
-		if (slice_is(r->path, paths[i].path))
-			get = paths[i].get;
-	if (get == NULL) {
-		answer_error(r, 404, "not_found", "no such path on the admin listener", NULL);
-	} else if (slice_is(r->method, "GET") || r->is_head) {
-		get(r);
-	} else if (slice_is(r->method, "OPTIONS")) {
-		answer_field(r, "Allow", "GET, HEAD, OPTIONS");
-		answer_send_empty(r, 204);
-	} else {
-		answer_field(r, "Allow", "GET, HEAD, OPTIONS");
-		answer_error(r, 405, "method_not_allowed", "only GET and HEAD are known here", NULL);
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		if (slice_is(r->path, paths[i].path)) {
+			handle_path(r, paths[i].get, paths[i].post);
+			return;
+		}
 	}
+	answer_error(r, 404, "not_found", "no such path on the admin listener", NULL);
 }
 
 void admin_route(struct request *r)

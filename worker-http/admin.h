@@ -16,4 +16,9 @@ void admin_stop_ready(void);
 void admin_print_metrics(const struct server *s, struct buf *out);
 void admin_print_processes(const struct server *s, struct buf *out);
 
+/* admin_storage.c: GET /admin/objects, GET /admin/logs, POST /admin/export. */
+void admin_get_objects(struct request *r);
+void admin_get_logs(struct request *r);
+void admin_post_export(struct request *r);
+
 #endif

@@ -68,6 +68,8 @@ void meta_export_start(struct meta *m);
 /* One now. 0, and cb gets its row and bytes, or why there is none; -EBUSY while one is being made, or before start. */
 typedef void meta_export_cb(void *arg, uint64_t idx, uint64_t bytes, const char *fault);
 int meta_export_now(struct meta *m, meta_export_cb *cb, void *arg);
+/* Who waits for one is not told any more. */
+void meta_export_forget(struct meta *m);
 /* One before an ordered stop, if the state moved and it is a matter of a moment. done is called at once, or within 5 s. */
 void meta_export_last(struct meta *m, void (*done)(void *arg), void *arg);
 

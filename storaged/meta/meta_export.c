@@ -255,6 +255,11 @@ int meta_export_now(struct meta *m, meta_export_cb *cb, void *arg)
 	return 0;
 }
 
+void meta_export_forget(struct meta *m)
+{
+	m->export.cb = NULL;
+}
+
 static void on_last(void *arg, uint64_t idx, uint64_t bytes, const char *fault)
 {
 	struct meta *m = arg;

@@ -411,6 +411,15 @@ const struct state_topic *state_topic_by_log(const struct state *s, uint64_t log
 	return t;
 }
 
+const struct state_topic *state_topic_next_log(const struct state *s, uint64_t after, uint64_t *ret_log_id,
+					       uint32_t *ret_partition)
+{
+	const struct state_topic *t = log_map_next(&s->by_log, after, ret_log_id);
+	if (t != NULL)
+		*ret_partition = state_partition_index(t, *ret_log_id);
+	return t;
+}
+
 const struct state_topic *state_topic_next(const struct state *s, struct slice start_after)
 {
 	return next_living(&s->by_name, start_after);

@@ -104,6 +104,9 @@ const struct state_topic *state_topic_by_alias(const struct state *s, struct sli
 const struct state_topic *state_topic_find(const struct state *s, struct slice spelling);
 /* The topic and index of a log; NULL when no topic has it. */
 const struct state_topic *state_topic_by_log(const struct state *s, uint64_t log_id, uint32_t *ret_partition);
+/* In order of log id, those of SOFT_DELETED topics, too: the first one > after; NULL at the end. Begin with 0. */
+const struct state_topic *state_topic_next_log(const struct state *s, uint64_t after, uint64_t *ret_log_id,
+					       uint32_t *ret_partition);
 /* In order of name bytes: the first topic whose name is > start_after; NULL at the end. Begin with an empty slice. */
 const struct state_topic *state_topic_next(const struct state *s, struct slice start_after);
 /* The same of the topics that have an alias, in order of alias bytes. */

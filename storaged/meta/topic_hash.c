@@ -95,6 +95,20 @@ struct state_topic *log_map_find(const struct log_map *x, uint64_t log_id)
 	return k < x->n_pages && x->page[k] != NULL ? x->page[k]->topic[log_id % PAGE_LOGS] : NULL;
 }
 
+struct state_topic *log_map_next(const struct log_map *x, uint64_t after, uint64_t *ret_log_id)
+{
+	for (uint64_t id = after + 1; id > after && id / PAGE_LOGS < x->n_pages; id++) {
+		const struct log_page *p = x->page[id / PAGE_LOGS];
+		if (p == NULL) {
+			id |= PAGE_LOGS - 1;    /* a page of none */
+		} else if (p->topic[id % PAGE_LOGS] != NULL) {
+			*ret_log_id = id;
+			return p->topic[id % PAGE_LOGS];
+		}
+	}
+	return NULL;
+}
+
 void log_map_add(struct log_map *x, uint64_t log_id, struct state_topic *t)
 {
 	must(log_id < LOG_ID_MAX);

@@ -33,6 +33,8 @@ struct log_map {
 
 void log_map_done(struct log_map *x);
 struct state_topic *log_map_find(const struct log_map *x, uint64_t log_id);
+/* The first log with id > after; NULL: none. */
+struct state_topic *log_map_next(const struct log_map *x, uint64_t after, uint64_t *ret_log_id);
 /* The log has no topic yet; log_id < LOG_ID_MAX. */
 void log_map_add(struct log_map *x, uint64_t log_id, struct state_topic *t);
 /* The log has one. */

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 storaged_libstoraged_a_SOURCES += \
+	storaged/offline/backup.c storaged/offline/backup.h \
 	storaged/offline/db_read.c storaged/offline/db_read.h \
 	storaged/offline/fsck.c storaged/offline/fsck.h storaged/offline/fsck_priv.h \
 	storaged/offline/fsck_data.c \

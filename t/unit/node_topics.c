@@ -375,6 +375,17 @@ static void test_soft_deleted(void **state)
 	asked_done(&a);
 }
 
+/* What is for operators is refused to workers that serve clients. */
+static void test_admin_alone(void **arg)
+{
+	Ipc__ObjectsRequest objects = IPC__OBJECTS_REQUEST__INIT;
+	Ipc__LogsRequest logs = IPC__LOGS_REQUEST__INIT;
+	Ipc__ExportRequest export = IPC__EXPORT_REQUEST__INIT;
+	refuse(IPC_OBJECTS, &objects.base, slice_of(NULL, 0), PICO_BAD_REQUEST);
+	refuse(IPC_LOGS, &logs.base, slice_of(NULL, 0), PICO_BAD_REQUEST);
+	refuse(IPC_EXPORT, &export.base, slice_of(NULL, 0), PICO_BAD_REQUEST);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -386,6 +397,7 @@ int main(void)
 		cmocka_unit_test(test_list),
 		cmocka_unit_test(test_delete),
 		cmocka_unit_test(test_soft_deleted),
+		cmocka_unit_test(test_admin_alone),
 	};
 	return cmocka_run_group_tests_name("node_topics", tests, world_set_up, world_tear_down);
 }
