@@ -4,7 +4,8 @@
  *
  *   log (hash by id) -> blocks, sorted by base offset, never overlapping
  *   block            -> page numbers, in the order of its bytes; base and position of each batch
- *   LRU list         -> all blocks that can be found, the least recently used first
+ *   trial, kept      -> all blocks that can be found: those used once, the oldest first; those used again, the least
+ *                       recently used first. Who reads through a log reads each byte once and leaves kept ones alone
  *
  * A block that is dropped while pinned is found no more and keeps its pages until its last pin goes.
  *
@@ -20,6 +21,7 @@
 #include "common/must.h"
 
 #define PAGE_CACHE_PAGES_MIN 16
+#define TRIAL_SHARE 4                   /* a quarter of the pages, when others want them */
 #define PAGE_CACHE_MAGIC 0x6361636865ull
 
 struct batch_mark {
@@ -31,9 +33,11 @@ struct block {
 	struct pin pin;                 /* first */
 	struct page_cache *pc;
 	struct cached_log *log;         /* NULL: dropped */
-	struct block *older, *newer;    /* LRU; of dropped ones a list of their own */
+	struct block *older, *newer;    /* in one of three lists: trial, kept, dropped */
 	uint64_t base_offset, end_offset;
 	uint32_t length;
+	uint32_t used;                  /* bytes up to here were read; below again is a second use */
+	bool is_kept;
 	uint32_t n_pages, n_batches;
 	uint32_t *page;
 	struct batch_mark *batch;
@@ -57,7 +61,8 @@ struct page_cache {
 	uint32_t n_pages, n_free, n_pinned, n_lost;
 	uint32_t *free_page;            /* a stack of n_free page numbers */
 	struct cached_log *logs;
-	struct block_list lru, dropped;
+	struct block_list trial, kept, dropped;
+	uint32_t n_trial;               /* pages of trial blocks */
 	void (*on_unpinned)(void *arg);
 	void *on_unpinned_arg;
 };
@@ -156,9 +161,16 @@ static void block_give_pages_back(struct page_cache *pc, struct block *b)
 	block_free(b);
 }
 
+/* Out of the list it can be found by. */
+static void block_leave(struct page_cache *pc, struct block *b)
+{
+	list_remove(b->is_kept ? &pc->kept : &pc->trial, b);
+	pc->n_trial -= b->is_kept ? 0 : b->n_pages;
+}
+
 static void block_drop(struct page_cache *pc, struct block *b)
 {
-	list_remove(&pc->lru, b);
+	block_leave(pc, b);
 	log_remove(pc, b);
 	if (b->pin.count > 0)
 		list_push(&pc->dropped, b);
@@ -181,17 +193,33 @@ static void on_last_pin(struct pin *pin)
 		pc->on_unpinned(pc->on_unpinned_arg);
 }
 
-/* Drops least recently used blocks until n pages are free; nothing is dropped when that cannot be. */
+static struct block *first_unpinned(const struct block_list *l)
+{
+	struct block *b = l->oldest;
+	while (b != NULL && b->pin.count > 0)
+		b = b->newer;
+	return b;
+}
+
+/* For a trial block of n pages: others on trial if they would have more than their quarter with it, else kept ones; what is
+ * not pinned of the others if there is none. */
+static struct block *block_to_drop(const struct page_cache *pc, uint32_t n)
+{
+	bool is_trial = pc->n_trial + n > (pc->n_pages - pc->n_lost) / TRIAL_SHARE;
+	struct block *b = first_unpinned(is_trial ? &pc->trial : &pc->kept);
+	return b != NULL ? b : first_unpinned(is_trial ? &pc->kept : &pc->trial);
+}
+
+/* Drops blocks until n pages are free; nothing is dropped when that cannot be. */
 static int pages_free_up(struct page_cache *pc, uint32_t n)
 {
 	if (n > pc->n_pages - pc->n_lost - pc->n_pinned)
 		return -ENOBUFS;
-	for (struct block *b = pc->lru.oldest, *next; b != NULL && pc->n_free < n; b = next) {
-		next = b->newer;
-		if (b->pin.count == 0)
-			block_drop(pc, b);
+	while (pc->n_free < n) {
+		struct block *b = block_to_drop(pc, n);
+		must(b != NULL);
+		block_drop(pc, b);
 	}
-	must(pc->n_free >= n);
 	return 0;
 }
 
@@ -277,9 +305,10 @@ void page_cache_free(struct page_cache *pc)
 {
 	if (pc == NULL)
 		return;
-	while (pc->lru.oldest != NULL) {
-		pc->lru.oldest->pin.count = 0;
-		block_drop(pc, pc->lru.oldest);
+	while (pc->trial.oldest != NULL || pc->kept.oldest != NULL) {
+		struct block *b = pc->trial.oldest != NULL ? pc->trial.oldest : pc->kept.oldest;
+		b->pin.count = 0;
+		block_drop(pc, b);
 	}
 	while (pc->dropped.oldest != NULL) {
 		struct block *b = pc->dropped.oldest;
@@ -306,10 +335,7 @@ struct block *page_cache_find(struct page_cache *pc, uint64_t log_id, uint64_t o
 	size_t i = log_bound(log, offset);
 	if (i == log->n || log->block[i]->base_offset > offset)
 		return NULL;
-	struct block *b = log->block[i];
-	list_remove(&pc->lru, b);
-	list_push(&pc->lru, b);
-	return b;
+	return log->block[i];
 }
 
 int page_cache_insert(struct page_cache *pc, uint64_t log_id, uint64_t end, const struct page_cache_batch *batches,
@@ -330,7 +356,8 @@ int page_cache_insert(struct page_cache *pc, uint64_t log_id, uint64_t end, cons
 	drop_overlapping(pc, log_id, batches[0].base_offset, end);
 	struct block *b = block_new(pc, end, batches, n, (uint32_t)length);
 	log_add(pc, log_id, b);
-	list_push(&pc->lru, b);
+	list_push(&pc->trial, b);
+	pc->n_trial += b->n_pages;
 	*ret_block = b;
 	return 0;
 }
@@ -387,6 +414,19 @@ struct page_cache_range block_range(const struct block *b, uint64_t offset, uint
 	};
 }
 
+/* A second use keeps it; further ones make it the most recently used. */
+static void block_use(struct page_cache *pc, struct block *b, uint32_t position, uint32_t length)
+{
+	bool again = position < b->used;
+	if (position + length > b->used)
+		b->used = position + length;
+	if (b->log == NULL || (!again && !b->is_kept))
+		return;
+	block_leave(pc, b);
+	b->is_kept = true;
+	list_push(&pc->kept, b);
+}
+
 int page_cache_pieces(struct page_cache *pc, struct block *b, uint32_t position, uint32_t length,
 		      struct piece *ret_pieces)
 {
@@ -397,6 +437,7 @@ int page_cache_pieces(struct page_cache *pc, struct block *b, uint32_t position,
 		return -ENOBUFS;
 	if (b->pin.count == 0)
 		pc->n_pinned += b->n_pages;
+	block_use(pc, b, position, length);
 	int n = 0;
 	while (length > 0) {
 		uint32_t in_page = position % PAGE_CACHE_PAGE, room = PAGE_CACHE_PAGE - in_page;

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Frames read back from the store: one memfd of 64 KiB pages that workers map read-only. A block is a
- * run of consecutive frames' payloads (batches) of one log; it stands in any free pages. The least
- * recently used block that nobody pins goes first. Blocks of a log never overlap: a newer one takes
- * the place of those it covers.
+ * run of consecutive frames' payloads (batches) of one log; it stands in any free pages. Blocks of a log never
+ * overlap: a newer one takes the place of those it covers.
+ *
+ * A block is on trial until bytes of it are read that were read before. When a new one needs pages, others on trial go,
+ * the oldest first, as long as they would have more than a quarter of the pages together; else the least recently used of
+ * the others. Pinned ones stay.
  *
  * Pages whose pins were dropped for a reader that may still look (pin.abandoned) are never used again.
  *
@@ -41,7 +44,7 @@ int page_cache_new(struct env *env, uint32_t segment_id, uint64_t bytes, struct 
 void page_cache_free(struct page_cache *pc);
 struct segment *page_cache_segment(struct page_cache *pc);
 
-/* The block that holds `offset`, now the most recently used, or NULL. Valid until the next insert or drop_log. */
+/* The block that holds `offset`, or NULL; that is no use of it. Valid until the next insert or drop_log. */
 struct block *page_cache_find(struct page_cache *pc, uint64_t log_id, uint64_t offset);
 
 /*
@@ -68,7 +71,7 @@ static inline size_t page_cache_pieces_max(uint32_t length) { return length / PA
 
 /*
  * Writes the pieces of [position, position + length) to ret_pieces (page_cache_pieces_max() entries), neighbouring
- * pages as one, and takes a pin for each; the receiver drops them. Returns their number, or -ENOBUFS when
+ * pages as one, and takes a pin for each; the receiver drops them. It is a use of the block. Returns their number, or -ENOBUFS when
  * more than half of the pages would be pinned.
  */
 int page_cache_pieces(struct page_cache *pc, struct block *b, uint32_t position, uint32_t length,

@@ -145,23 +145,60 @@ static void test_range(void **state)
 	}
 }
 
-static void test_lru(void **state)
+/* Reads the first `length` bytes of the block that holds offset 0 of the log. */
+static void use(uint64_t log_id, uint32_t length)
+{
+	struct piece piece[40];
+	struct block *b = page_cache_find(pc, log_id, 0);
+	assert_non_null(b);
+	drop_pieces(piece, page_cache_pieces(pc, b, 0, length, piece));
+}
+
+static bool is_there(uint64_t log_id)
+{
+	return page_cache_find(pc, log_id, 0) != NULL;
+}
+
+static void test_order(void **state)
 {
 	struct block *b;
 	for (uint64_t log = 1; log <= N_PAGES; log++)
 		assert_int_equal(insert(log, 0, 1, PAGE_CACHE_PAGE, 1, &b), 0);
 	assert_int_equal(page_cache_bytes_used(pc), N_PAGES * PAGE_CACHE_PAGE);
-	assert_non_null(page_cache_find(pc, 1, 0));             /* used: 2 and 3 are older now */
+	use(1, 10), use(1, 10);                 /* twice: kept */
+	use(2, 10);                             /* once: the oldest on trial all the same */
 	assert_int_equal(insert(100, 0, 2, PAGE_CACHE_PAGE, 1, &b), 0);
-	assert_null(page_cache_find(pc, 2, 0));
-	assert_null(page_cache_find(pc, 3, 0));
-	assert_non_null(page_cache_find(pc, 1, 0));
-	assert_non_null(page_cache_find(pc, 4, 0));
+	assert_true(is_there(1) && !is_there(2) && !is_there(3) && is_there(4));
 	/* More than all pages can never be. */
 	assert_int_equal(insert(101, 0, 4, N_PAGES * PAGE_CACHE_PAGE / 4 + 1, 1, &b), -EFBIG);
-	assert_non_null(page_cache_find(pc, 1, 0));
+	assert_true(is_there(1));
 	assert_int_equal(insert(101, 0, 1, N_PAGES * PAGE_CACHE_PAGE, 1, &b), 0);
-	assert_null(page_cache_find(pc, 1, 0));
+	assert_true(!is_there(1) && is_there(101));
+}
+
+/* Who reads through large logs piece by piece takes nothing from what is read again and again: of 16 pages, 12 are that. */
+static void test_scan(void **state)
+{
+	struct block *b;
+	struct piece piece[40];
+	for (uint64_t log = 1; log <= 12; log++) {
+		assert_int_equal(insert(log, 0, 1, PAGE_CACHE_PAGE, 1, &b), 0);
+		use(log, 10), use(log, 10);
+	}
+	for (uint64_t k = 0; k < 100; k++) {
+		assert_int_equal(insert(50, 2 * k, 2, PAGE_CACHE_PAGE, 1, &b), 0);
+		for (uint32_t at = 0; at < 2 * PAGE_CACHE_PAGE; at += PAGE_CACHE_PAGE / 2)
+			drop_pieces(piece, page_cache_pieces(pc, b, at, PAGE_CACHE_PAGE / 2, piece));
+	}
+	for (uint64_t log = 1; log <= 12; log++)
+		assert_true(is_there(log));
+	/* Among those kept the least recently used goes when those on trial have no more than their quarter. */
+	use(1, 10);
+	page_cache_drop_log(pc, 50);
+	assert_int_equal(insert(60, 0, 1, 3 * PAGE_CACHE_PAGE, 1, &b), 0);
+	use(60, 10), use(60, 10);
+	assert_int_equal(insert(61, 0, 1, 3 * PAGE_CACHE_PAGE, 1, &b), 0);
+	assert_true(is_there(1) && !is_there(2) && !is_there(3) && is_there(4) && is_there(60));
 }
 
 static void test_pins(void **state)
@@ -320,7 +357,7 @@ static void test_abandoned_pages_are_lost(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CACHE_TEST(test_round_trip), CACHE_TEST(test_range), CACHE_TEST(test_lru), CACHE_TEST(test_pins),
+		CACHE_TEST(test_round_trip), CACHE_TEST(test_range), CACHE_TEST(test_order), CACHE_TEST(test_scan), CACHE_TEST(test_pins),
 		CACHE_TEST(test_large_block_alone), CACHE_TEST(test_overlap), CACHE_TEST(test_random),
 		CACHE_TEST(test_abandoned_pages_are_lost),
 	};
