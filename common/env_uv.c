@@ -4,7 +4,7 @@
  * turn's callbacks, one round a turn, so they never keep the loop from its sockets; posted tasks come
  * through one uv_async, many posts to a wake-up.
  *
- * Invariant: whatever is queued here is embedded in its owner; this file allocates for jobs only.
+ * Invariant: whatever is queued here is embedded in its owner; this file allocates for jobs only, and segments.
  */
 #include "common/env_uv.h"
 
@@ -24,6 +24,9 @@
 
 #define ENV_UV_MAGIC 0x76755f766e65ull
 #define LATE_NS 5000000u
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23          /* Linux 5.14; C libraries learn of it later */
+#endif
 
 struct task_list {
 	struct env_task *head, **tail;
@@ -50,6 +53,10 @@ struct env_uv {
 	uv_async_t async;
 	pthread_mutex_t lock;           /* of posted */
 	struct task_list posted;
+
+	struct env_segment reserve;     /* made ahead; fd -1: none */
+	size_t last_size;               /* of the last segment that was asked for */
+	bool making;                    /* a reserve, on another thread */
 };
 
 static struct env_uv *env_uv_of(struct env *e)
@@ -359,7 +366,7 @@ static int segment_map(struct env_segment *s, enum env_segment_kind kind)
 	return fcntl(s->fd, F_ADD_SEALS, seals) == 0 ? 0 : -errno;
 }
 
-static void env_uv_segment_free(struct env *e, struct env_segment *s)
+static void segment_unmake(struct env_segment *s)
 {
 	if (s->base != NULL)
 		munmap(s->base, s->size);
@@ -368,9 +375,13 @@ static void env_uv_segment_free(struct env *e, struct env_segment *s)
 	*s = (struct env_segment){ .fd = -1 };
 }
 
-static int env_uv_segment_new(struct env *e, enum env_segment_kind kind, size_t size, struct env_segment *ret)
+static void env_uv_segment_free(struct env *e, struct env_segment *s)
 {
-	must(size > 0);
+	segment_unmake(s);
+}
+
+static int segment_make(enum env_segment_kind kind, size_t size, struct env_segment *ret)
+{
 	struct env_segment s = { .size = size };
 	s.fd = memfd_create(kind == ENV_SEGMENT_INBOX ? "pico-inbox" : "pico-segment",
 			    MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -378,9 +389,69 @@ static int env_uv_segment_new(struct env *e, enum env_segment_kind kind, size_t 
 		return -errno;
 	int r = segment_map(&s, kind);
 	if (r < 0)
-		env_uv_segment_free(e, &s);
+		segment_unmake(&s);
 	else
 		*ret = s;
+	return r;
+}
+
+/* Who asks twice for the same size will ask again. Most of what fresh memory costs is its first touch, page by page, so
+ * the next one is made and touched on another thread while the last one is filled. */
+struct reserve_work {
+	uv_work_t work;
+	struct env_uv *u;
+	struct env_segment s;
+};
+
+static void on_reserve_work(uv_work_t *work)
+{
+	struct reserve_work *w = work->data;
+	if (segment_make(ENV_SEGMENT_SHARED_READ, w->s.size, &w->s) < 0)
+		w->s.fd = -1;
+	else if (madvise(w->s.base, w->s.size, MADV_POPULATE_WRITE) != 0)
+		memset(w->s.base, 0, w->s.size); /* a kernel before 5.14 */
+}
+
+static void env_uv_release(struct env_uv *u);
+
+static void on_reserve_done(uv_work_t *work, int status)
+{
+	struct reserve_work *w = work->data;
+	struct env_uv *u = w->u;
+	segment_unmake(&u->reserve);
+	u->reserve = w->s;
+	u->making = false;
+	free(w);
+	env_uv_release(u);
+}
+
+static void reserve_make(struct env_uv *u, size_t size)
+{
+	struct reserve_work *w = must_calloc(1, sizeof(*w));
+	w->work.data = w;
+	w->u = u;
+	w->s = (struct env_segment){ .size = size, .fd = -1 };
+	u->making = true;
+	u->n_open_handles++;
+	must(uv_queue_work(u->loop, &w->work, on_reserve_work, on_reserve_done) == 0);
+}
+
+static int env_uv_segment_new(struct env *e, enum env_segment_kind kind, size_t size, struct env_segment *ret)
+{
+	struct env_uv *u = env_uv_of(e);
+	must(size > 0);
+	if (kind != ENV_SEGMENT_SHARED_READ)
+		return segment_make(kind, size, ret);
+	int r = 0;
+	if (u->reserve.fd >= 0 && u->reserve.size == size) {
+		*ret = u->reserve;
+		u->reserve = (struct env_segment){ .fd = -1 };
+	} else {
+		r = segment_make(kind, size, ret);
+	}
+	if (r == 0 && u->last_size == size && !u->making && !u->closing)
+		reserve_make(u, size);
+	u->last_size = size;
 	return r;
 }
 
@@ -416,7 +487,7 @@ static void handle_opened(struct env_uv *u, void *handle)
 int env_uv_new(uv_loop_t *loop, struct env **ret_env)
 {
 	struct env_uv *u = must_calloc(1, sizeof(*u));
-	*u = (struct env_uv){ .env.ops = &env_uv_ops, .magic = ENV_UV_MAGIC, .loop = loop };
+	*u = (struct env_uv){ .env.ops = &env_uv_ops, .magic = ENV_UV_MAGIC, .loop = loop, .reserve.fd = -1 };
 	list_init(&u->deferred);
 	list_init(&u->posted);
 	must(pthread_mutex_init(&u->lock, NULL) == 0);
@@ -442,15 +513,21 @@ int env_uv_new(uv_loop_t *loop, struct env **ret_env)
 	return 0;
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+/* One handle or job less that needs it. */
+static void env_uv_release(struct env_uv *u)
 {
-	struct env_uv *u = handle->data;
 	if (--u->n_open_handles > 0)
 		return;
+	segment_unmake(&u->reserve);
 	pthread_mutex_destroy(&u->lock);
 	free(u->heap);
 	u->magic = 0;
 	free(u);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+	env_uv_release(handle->data);
 }
 
 void env_uv_free(struct env *env)

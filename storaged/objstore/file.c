@@ -205,8 +205,8 @@ static void on_job_done(void *arg)
 	if (op->outcome == OUTCOME_OK && op->dir_fd >= 0 && !fs->freed) {
 		pthread_mutex_lock(&fs->lock);
 		file_ops_put(&fs->linked, op);
-		pthread_cond_signal(&fs->wake);
 		pthread_mutex_unlock(&fs->lock);
+		pthread_cond_signal(&fs->wake);
 	} else {
 		file_op_finish(op);
 	}
@@ -234,8 +234,8 @@ static void file_store_put(struct objstore *s, const char *key, const struct iov
 	op->n_iov = n_iov;
 	pthread_mutex_lock(&fs->lock);
 	file_ops_put(&fs->queue, op);
-	pthread_cond_signal(&fs->wake);
 	pthread_mutex_unlock(&fs->lock);
+	pthread_cond_signal(&fs->wake); /* now: who wakes finds the lock free */
 }
 
 static void file_store_get(struct objstore *s, const char *key, uint64_t offset, uint64_t length, obj_get_cb *cb,

@@ -6,6 +6,8 @@
  *
  * Invariants: a final name is never opened for writing; no file is synced twice; nothing is reported
  * done before the fsync of its directory that began after its link(), and of every new directory above.
+ *
+ * What need not be waited for is not: the temporary is made before its put comes, and goes when its put is answered.
  */
 #include "storaged/objstore/file.h"
 
@@ -159,14 +161,40 @@ uint64_t file_tmp_number(void)
 	return atomic_fetch_add(&next, 1);
 }
 
-static int tmp_write(struct file_store *fs, struct file_op *op)
+/* A thread's temporary for its next put. */
+struct tmp {
+	int fd;                         /* -1: none */
+	bool is_due;                    /* the last one was taken: who never puts makes none */
+	char name[FILE_TMP_MAX];
+};
+
+static int tmp_make(struct file_store *fs, struct tmp *t)
 {
-	snprintf(op->tmp_name, sizeof(op->tmp_name), "%s.%llu", fs->put_id,
-		 (unsigned long long)file_tmp_number());
-	int fd = openat(fs->tmp_fd, op->tmp_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return errno != EEXIST ? -errno : -EBUSY;
-	int r = write_all(fd, op->iov, op->n_iov);
+	t->is_due = false;
+	snprintf(t->name, sizeof(t->name), "%s.%llu", fs->put_id, (unsigned long long)file_tmp_number());
+	t->fd = openat(fs->tmp_fd, t->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	return t->fd >= 0 ? 0 : errno != EEXIST ? -errno : -EBUSY;
+}
+
+static void tmp_drop(struct file_store *fs, struct tmp *t)
+{
+	if (t->fd < 0)
+		return;
+	close(t->fd);
+	unlinkat(fs->tmp_fd, t->name, 0);
+	t->fd = -1;
+}
+
+static int tmp_write(struct file_store *fs, struct file_op *op, struct tmp *t)
+{
+	int r = t->fd >= 0 ? 0 : tmp_make(fs, t);
+	if (r < 0)
+		return r;
+	int fd = t->fd;
+	t->fd = -1;
+	t->is_due = true;
+	memcpy(op->tmp_name, t->name, sizeof(op->tmp_name));
+	r = write_all(fd, op->iov, op->n_iov);
 	if (r == 0 && fdatasync(fd) != 0)
 		r = -errno;
 	close(fd);
@@ -184,12 +212,12 @@ int file_tmp_publish(struct file_store *fs, struct file_op *op)
 }
 
 /* Up to and with link(). On failure nothing has happened. */
-static int put_write(struct file_store *fs, struct file_op *op)
+static int put_write(struct file_store *fs, struct file_op *op, struct tmp *t)
 {
 	int r = file_dir_open(fs, op->key, true, &op->dir_fd);
 	if (r < 0)
 		return r;
-	r = tmp_write(fs, op);
+	r = tmp_write(fs, op, t);
 	if (r == 0) {
 		r = file_tmp_publish(fs, op);
 		if (r < 0)
@@ -204,8 +232,34 @@ static int put_write(struct file_store *fs, struct file_op *op)
 
 /* The threads */
 
+/* Temporaries that have their name, and the descriptor of its directory: what is left to do of puts that are answered. */
+struct left {
+	char (*tmp_name)[FILE_TMP_MAX];
+	size_t n, capacity;
+	int dir_fd;
+};
+
+static void left_add(struct left *l, const char *tmp_name)
+{
+	if (l->n == l->capacity) {
+		l->capacity = l->capacity > 0 ? 2 * l->capacity : 8;
+		l->tmp_name = must_realloc(l->tmp_name, l->capacity * sizeof(*l->tmp_name));
+	}
+	memcpy(l->tmp_name[l->n++], tmp_name, sizeof(*l->tmp_name));
+}
+
+static void left_do(struct file_store *fs, struct left *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		unlinkat(fs->tmp_fd, l->tmp_name[i], 0);
+	if (l->dir_fd >= 0)
+		close(l->dir_fd);
+	free(l->tmp_name);
+	*l = (struct left){ .dir_fd = -1 };
+}
+
 /* Syncs the directory of the first and completes all of that directory; the others stay in `all`. */
-static int sync_dir(struct file_store *fs, struct file_ops *all, struct file_ops *synced)
+static int sync_dir(struct file_store *fs, struct file_ops *all, struct file_ops *synced, struct left *left)
 {
 	struct file_ops others;
 	file_ops_init(&others);
@@ -221,12 +275,12 @@ static int sync_dir(struct file_store *fs, struct file_ops *all, struct file_ops
 			continue;
 		}
 		if (op->type == FILE_PUT && op->if_absent)
-			unlinkat(fs->tmp_fd, op->tmp_name, 0);
+			left_add(left, op->tmp_name);
 		if (op != first)
 			close(op->dir_fd);
 		file_ops_put(synced, op);
 	}
-	close(first->dir_fd);
+	left->dir_fd = first->dir_fd;
 	for (struct file_op *op = synced->head; op != NULL; op = op->next)
 		op->dir_fd = -1;
 	while (others.head != NULL)
@@ -234,7 +288,8 @@ static int sync_dir(struct file_store *fs, struct file_ops *all, struct file_ops
 	return 0;
 }
 
-/* One round over what is linked now. The lock is held at entry and at return. */
+/* One round over what is linked now. The lock is held at entry and at return. Who waits for a put does not wait for its
+ * temporary to go. */
 static void sync_round(struct file_store *fs)
 {
 	struct file_ops all;
@@ -242,12 +297,14 @@ static void sync_round(struct file_store *fs)
 	while (fs->linked.head != NULL)
 		file_ops_put(&all, file_ops_take(&fs->linked));
 	fs->syncing = true;
+	struct left left = { .dir_fd = -1 };
 	int r = 0;
 	while (r == 0 && all.head != NULL) {
 		struct file_ops synced;
 		file_ops_init(&synced);
 		pthread_mutex_unlock(&fs->lock);
-		r = sync_dir(fs, &all, &synced);
+		left_do(fs, &left);
+		r = sync_dir(fs, &all, &synced, &left);
 		pthread_mutex_lock(&fs->lock);
 		while (synced.head != NULL)
 			file_ops_put(&fs->done, file_ops_take(&synced));
@@ -257,13 +314,16 @@ static void sync_round(struct file_store *fs)
 	while (all.head != NULL)
 		file_ops_put(&fs->linked, file_ops_take(&all));
 	fs->syncing = false;
+	pthread_mutex_unlock(&fs->lock);
+	left_do(fs, &left);
+	pthread_mutex_lock(&fs->lock);
 }
 
-static void write_one(struct file_store *fs)
+static void write_one(struct file_store *fs, struct tmp *t)
 {
 	struct file_op *op = file_ops_take(&fs->queue);
 	pthread_mutex_unlock(&fs->lock);
-	int r = put_write(fs, op);
+	int r = put_write(fs, op, t);
 	pthread_mutex_lock(&fs->lock);
 	if (r == 0) {
 		file_ops_put(&fs->linked, op);
@@ -277,15 +337,22 @@ static void write_one(struct file_store *fs)
 void *file_put_thread(void *store)
 {
 	struct file_store *fs = store;
+	struct tmp tmp = { .fd = -1 };
 	pthread_mutex_lock(&fs->lock);
 	while (!fs->stop) {
-		if (fs->fatal[0] == 0 && fs->linked.head != NULL && !fs->syncing)
+		if (fs->fatal[0] == 0 && fs->linked.head != NULL && !fs->syncing) {
 			sync_round(fs);
-		else if (fs->fatal[0] == 0 && fs->queue.head != NULL)
-			write_one(fs);
-		else
+		} else if (fs->fatal[0] == 0 && fs->queue.head != NULL) {
+			write_one(fs, &tmp);
+		} else if (fs->fatal[0] == 0 && tmp.is_due) {
+			pthread_mutex_unlock(&fs->lock);
+			tmp_make(fs, &tmp); /* or the next put, which says why not */
+			pthread_mutex_lock(&fs->lock);
+		} else {
 			pthread_cond_wait(&fs->wake, &fs->lock);
+		}
 	}
 	pthread_mutex_unlock(&fs->lock);
+	tmp_drop(fs, &tmp);
 	return NULL;
 }

@@ -294,6 +294,42 @@ static void test_segment_shared_read(void **state)
 	assert_int_equal(s.fd, -1);
 }
 
+static size_t n_resident(const struct env_segment *s)
+{
+	unsigned char page[256];
+	size_t n = 0;
+	assert_true(s->size / 4096 <= sizeof(page));
+	assert_int_equal(mincore(s->base, s->size, page), 0);
+	for (size_t i = 0; i < s->size / 4096; i++)
+		n += page[i] & 1;
+	return n;
+}
+
+/* After two of a size the next one is made ahead, its memory touched; of another size it is made when it is asked for. */
+static void test_segment_ahead(void **state)
+{
+	struct env_segment s[4];
+	assert_int_equal(env->ops->segment_new(env, ENV_SEGMENT_SHARED_READ, 1 << 20, &s[0]), 0);
+	assert_int_equal(env->ops->segment_new(env, ENV_SEGMENT_SHARED_READ, 1 << 20, &s[1]), 0);
+	while (loop.active_reqs.count > 0)      /* the work under way */
+		uv_run(&loop, UV_RUN_ONCE);
+	assert_int_equal(n_resident(&s[0]), 0);
+	assert_int_equal(env->ops->segment_new(env, ENV_SEGMENT_SHARED_READ, 1 << 19, &s[2]), 0);
+	assert_int_equal(n_resident(&s[2]), 0);
+	assert_int_equal(env->ops->segment_new(env, ENV_SEGMENT_SHARED_READ, 1 << 20, &s[3]), 0);
+	assert_int_equal(n_resident(&s[3]), 256);
+	for (size_t i = 0; i < s[3].size; i++)
+		assert_int_equal(s[3].base[i], 0);
+	memset(s[3].base, 'x', s[3].size);
+	assert_int_equal(pwrite(s[3].fd, "y", 1, 0), -1);
+	assert_int_equal(errno, EPERM);
+	for (int i = 0; i < 4; i++)
+		env->ops->segment_free(env, &s[i]);
+	/* The environment goes while one is made, and with one that nobody took. */
+	assert_int_equal(env->ops->segment_new(env, ENV_SEGMENT_SHARED_READ, 1 << 20, &s[0]), 0);
+	env->ops->segment_free(env, &s[0]);
+}
+
 static void test_segment_inbox(void **state)
 {
 	struct env_segment s;
@@ -380,7 +416,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ENV_TEST(test_timer_order), ENV_TEST(test_timer_in_the_past), ENV_TEST(test_timer_heap),
 		ENV_TEST(test_defer_once), ENV_TEST(test_socket_between_deferred), ENV_TEST(test_post),
-		ENV_TEST(test_job), ENV_TEST(test_segment_shared_read), ENV_TEST(test_segment_inbox),
+		ENV_TEST(test_job), ENV_TEST(test_segment_shared_read), ENV_TEST(test_segment_ahead), ENV_TEST(test_segment_inbox),
 		ENV_TEST(test_lateness), ENV_TEST(test_random_and_clocks), ENV_TEST(test_die),
 	};
 	return cmocka_run_group_tests_name("env_uv", tests, NULL, NULL);
