@@ -89,6 +89,13 @@ def certificate():
     return cert, key
 
 
+@test("the same where uploads come all at once and in no order")
+def pageless():
+    s3 = server()
+    s3.pageless = True
+    run_cases(s3)
+
+
 @test("the same over TLS, payloads not hashed; a certificate that nobody vouches for is refused")
 def _():
     pair = certificate()

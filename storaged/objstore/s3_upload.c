@@ -393,15 +393,49 @@ static void uploads_list_free(void *op)
 	free(l);
 }
 
+static int by_key(const void *a, const void *b)
+{
+	const struct obj_upload_entry *x = a, *y = b;
+	int c = strcmp(x->key, y->key);
+	return c != 0 ? c : strcmp(x->id, y->id);
+}
+
+/* Some servers give everything at every question: then what came with earlier pages is in the answer again. */
+static bool is_all_again(const struct s3_uploads_list *l, const struct s3_document *d)
+{
+	if (d->truncated || l->key_marker == NULL || l->id_marker == NULL)
+		return false;
+	const struct obj_upload_entry after = { l->key_marker, l->id_marker };
+	for (size_t i = 0; i < d->n_uploads; i++)
+		if (strcmp(d->uploads[i].key, after.key) < 0 || by_key(&d->uploads[i], &after) == 0)
+			return true;
+	return false;
+}
+
 static void uploads_add(struct s3_uploads_list *l, const struct s3_document *d)
 {
+	const struct obj_upload_entry after = { l->key_marker, l->id_marker };
+	bool all = is_all_again(l, d);
 	l->entries = must_realloc(l->entries, (l->n + d->n_uploads + 1) * sizeof(l->entries[0]));
-	for (size_t i = 0; i < d->n_uploads && l->n < l->limit; i++) {
+	for (size_t i = 0; i < d->n_uploads; i++) {
 		const char *key = s3_key_of(l->s, d->uploads[i].key);
-		if (key != NULL)
-			l->entries[l->n++] = (struct obj_upload_entry){ must_strdup(key),
-									must_strdup(d->uploads[i].id) };
+		if (key == NULL || (all && by_key(&d->uploads[i], &after) <= 0))
+			continue;
+		l->entries[l->n++] = (struct obj_upload_entry){ must_strdup(key), must_strdup(d->uploads[i].id) };
 	}
+}
+
+/* Order and bound of an answer that is all there is: whatever the server thinks of them. Whether entries had to go. */
+static bool uploads_cut(struct s3_uploads_list *l, bool truncated)
+{
+	bool over = l->n > l->limit;
+	if (!truncated && l->n > 1)
+		qsort(l->entries, l->n, sizeof(l->entries[0]), by_key);
+	for (; l->n > l->limit; l->n--) {
+		free(l->entries[l->n - 1].key);
+		free(l->entries[l->n - 1].id);
+	}
+	return over;
 }
 
 static void on_uploads_end(void *op, const struct s3_call *call, const struct s3_end *end)
@@ -421,6 +455,7 @@ static void on_uploads_end(void *op, const struct s3_call *call, const struct s3
 			uploads_next(l);
 			return;
 		}
+		more |= uploads_cut(l, more);
 	}
 	l->cb(l->arg, result, ok ? l->entries : NULL, ok ? l->n : 0, more);
 	uploads_list_free(l);

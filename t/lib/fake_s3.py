@@ -12,7 +12,7 @@ times (None: always), each with `chance`. What it does:
     truncate        sends half of the body and closes
     hang            seconds without an answer, then closes; effect=True: after the effect
     inside          an error document of that code inside a 200, without the effect
-Switches: page (keys a page at most), ignore_condition, bare_etags, clock (seconds that its clock is ahead), token (the
+Switches: page (keys a page at most), pageless (all uploads at every question, in no order), ignore_condition, bare_etags, clock (seconds that its clock is ahead), token (the
 session token that requests must carry), no_condition (501 to If-None-Match). The same over HTTP, unsigned:
 PUT /-/faults with a list of faults, PUT /-/switches with an object, GET /-/keys."""
 import base64, calendar, ctypes, hashlib, hmac, json, random, re, socket, socketserver, ssl, struct, threading, time
@@ -68,7 +68,7 @@ class FakeS3:
         self.bucket, self.objects, self.uploads = bucket, {}, {}
         self.lock = threading.RLock()
         self.faults, self.log, self.injected = [], [], {}
-        self.page, self.clock = 1000, 0.0
+        self.page, self.pageless, self.clock = 1000, False, 0.0
         self.ignore_condition = self.bare_etags = self.no_condition = False
         self.token = None
         self.n_ids = self.n_connections = 0
@@ -256,6 +256,9 @@ class FakeS3:
     def list_uploads(self, q):
         marker = (q.get("key-marker", ""), q.get("upload-id-marker", "\x7f" if "key-marker" in q else ""))
         found = sorted((u["key"], i) for i, u in self.uploads.items() if u["key"].startswith(q.get("prefix", "")))
+        if self.pageless:
+            return self.document("ListMultipartUploadsResult", "<IsTruncated>false</IsTruncated>" + "".join(
+                f"<Upload><Key>{escape(k)}</Key><UploadId>{i}</UploadId></Upload>" for k, i in reversed(found)))
         found = [f for f in found if f > marker]
         n = min(int(q.get("max-uploads", 1000)), self.page, 1000)
         page, more = found[:n], len(found) > n
@@ -307,7 +310,7 @@ class FakeS3:
                 self.fault(**f)
         elif r.method == "PUT" and r.key == "switches":
             for name, value in json.loads(r.body).items():
-                assert name in ("page", "clock", "ignore_condition", "bare_etags", "no_condition", "token"), name
+                assert name in ("page", "pageless", "clock", "ignore_condition", "bare_etags", "no_condition", "token"), name
                 setattr(self, name, value)
         elif r.method == "GET" and r.key == "keys":
             return 200, {}, json.dumps(self.keys()).encode()
