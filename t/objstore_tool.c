@@ -4,6 +4,7 @@
  * and answers each with one line an operation:
  *
  *   put KEY BYTES | get KEY | range KEY OFFSET LENGTH | suffix KEY LENGTH | del KEY | list PREFIX | uploads PREFIX
+ *   through KEY SIZE PIECE (gets of that many bytes, two at a time, not compared)
  *   puts PREFIX N BYTES | gets PREFIX N | dels PREFIX N (all at once) | upload KEY N BYTES (N parts, then the end)
  *
  *   KEY ok [bytes read] | KEY not-applied ERRNO PATH | KEY unknown ERRNO PATH
@@ -161,11 +162,47 @@ static void upload(const char *key, unsigned n, size_t bytes)
 				NULL);
 }
 
+static struct walk {
+	struct request *request;
+	uint64_t at, size, piece;
+	unsigned n_out;
+	bool failed;
+} walk;
+
+static void walk_on(void);
+
+static void on_piece(void *arg, struct obj_result result, struct slice data, uint64_t size)
+{
+	walk.n_out--;
+	walk.failed |= result.outcome != OUTCOME_OK;
+	walk_on();
+	if (walk.n_out == 0)
+		finish(walk.request, result, walk.failed ? " wrong" : "");
+}
+
+static void walk_on(void)
+{
+	while (walk.n_out < 2 && walk.at < walk.size && !walk.failed) {
+		uint64_t at = walk.at, n = walk.size - at < walk.piece ? walk.size - at : walk.piece;
+		walk.at += n;
+		walk.n_out++;
+		objstore_get(store, walk.request->key, at, n, on_piece, NULL);
+	}
+}
+
+static void through(const char *key, uint64_t size, uint64_t piece)
+{
+	walk = (struct walk){ .request = request_new(key), .size = size, .piece = piece };
+	walk_on();
+}
+
 /* Those that are of many keys, or of none. */
 static bool command_of_many(const char *word, const char *key, unsigned long long a, unsigned long long b)
 {
 	if (strcmp(word, "dels") == 0)
 		del_many(key, a);
+	else if (strcmp(word, "through") == 0)
+		through(key, a, b);
 	else if (strcmp(word, "upload") == 0)
 		upload(key, (unsigned)a, b);
 	else if (strcmp(word, "suffix") == 0)

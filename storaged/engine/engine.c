@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "storaged/engine/damage.h"
+#include "storaged/engine/ahead.h"
 #include "storaged/engine/gc.h"
 #include "storaged/engine/log_load.h"
 #include "storaged/engine/merge.h"
@@ -337,6 +338,7 @@ int engine_new(struct env *env, struct objstore *wal, struct objstore *data, con
 	}
 	engine_init_parts(e);
 	e->index = index_cache_new(env, data, e->config.index_cache_size, may_look, e);
+	e->ahead = ahead_new();
 	e->next_object = 1;
 	e->damage = damage_new(e);
 	e->rewriter = rewriter_new(e);
@@ -372,6 +374,7 @@ void engine_free(struct engine *e)
 	request_table_done(&e->requests);
 	wal_done(&e->wal);
 	arena_done(&e->arena);
+	ahead_free(e->ahead);
 	page_cache_free(e->cache);
 	log_table_done(&e->logs);
 	free(e->sessions);

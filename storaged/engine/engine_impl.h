@@ -43,6 +43,7 @@ struct retention;
 struct rewriter;
 struct damage;
 struct fetch;
+struct ahead;
 struct lookup;
 struct read_op;
 
@@ -90,6 +91,7 @@ struct engine {
 	uint64_t read_round;
 	bool pages_came_free;           /* since the last round */
 	struct fetch *fetches;
+	struct ahead *ahead;
 	uint64_t fetch_bytes;           /* of all fetches */
 	struct env_task read_task;
 

@@ -15,10 +15,12 @@
 
 #include "common/metrics.h"
 #include "common/record_batch.h"
+#include "storaged/engine/ahead.h"
 #include "storaged/engine/backoff.h"
 
 #define FETCH_MIN (256u << 10)
 #define FETCH_MAX (8u << 20)            /* of one GET, beyond one block */
+#define TAKE_A_TURN (2u << 20)
 #define BLOCKS_MAX 64u
 #define FETCHES_BYTES_MAX (64u << 20)   /* of all fetches, beyond one */
 #define FAULTS_MAX 5u
@@ -29,6 +31,8 @@ struct fetch {
 	struct engine *engine;
 	struct log *log;                /* one ref */
 	uint64_t base, end;             /* offsets; while locating the one asked for */
+	uint64_t asked;
+	bool ahead;                     /* for who reads on: it goes on without a reader until something is in its way */
 	uint64_t bytes;                 /* wanted; reading: of the GET */
 	struct index_wait wait;         /* locating */
 	struct catalogue_cursor cursor;
@@ -36,7 +40,7 @@ struct fetch {
 	unsigned n_walks;
 	struct object_id id;            /* being looked at, then read */
 	struct data_index_entry blocks[BLOCKS_MAX];
-	uint32_t n_blocks;
+	uint32_t n_blocks, n_taken;     /* taken: checked, their batches noted */
 	uint8_t *data;                  /* what was read */
 	struct page_cache_batch *batches;       /* in data */
 	uint32_t n_batches, batches_capacity;
@@ -75,6 +79,8 @@ static void fetch_free(struct fetch *f)
 static void fetch_end(struct fetch *f, const struct pico_error *error)
 {
 	f->failed = true;
+	if (f->n_blocks == 0)
+		ahead_located(f->engine, f->log, f->asked, f->asked);
 	read_fetch_done(f->engine, f, error);
 	if (!f->busy)
 		fetch_free(f);
@@ -118,7 +124,7 @@ void fetch_room(struct engine *e)
 		if (read_is_waiting_for(e, f))
 			fetch_insert(f);
 		else
-			fetch_free(f);
+			fetch_end(f, NULL);
 	} while (true);
 }
 
@@ -130,7 +136,7 @@ static void on_get_again(void *arg)
 	if (read_is_waiting_for(f->engine, f))
 		fetch_get(f);
 	else
-		fetch_free(f);
+		fetch_end(f, NULL);
 }
 
 static void fetch_wait(struct fetch *f)
@@ -167,17 +173,56 @@ static const char *block_take(struct fetch *f, struct slice bytes, const struct 
 	return fault;
 }
 
-static const char *fetch_take(struct fetch *f, struct slice data)
+/* A little of it. NULL, or what is wrong. */
+static const char *fetch_take(struct fetch *f)
 {
-	const char *fault = data.n == f->bytes ? NULL : "it is shorter than it was";
-	free(f->data);
-	f->data = must_memdup(data.p, data.n);
-	f->n_batches = 0;
-	for (uint32_t i = 0; i < f->n_blocks && fault == NULL; i++) {
-		const struct data_index_entry *b = &f->blocks[i];
+	const char *fault = NULL;
+	uint64_t done = 0;
+	for (; f->n_taken < f->n_blocks && fault == NULL && done < TAKE_A_TURN; f->n_taken++) {
+		const struct data_index_entry *b = &f->blocks[f->n_taken];
 		fault = block_take(f, slice_of(f->data + (b->position - f->blocks[0].position), b->length), b);
+		done += b->length;
 	}
 	return fault;
+}
+
+static void fetch_damaged(struct fetch *f, const char *fault)
+{
+	char key[DATA_KEY_MAX];
+	data_key(key, f->id);
+	if (++f->n_faults < FAULTS_MAX)
+		fetch_wait(f);
+	else
+		fetch_fail(f, key, fault);
+}
+
+/* One with 8 MiB takes several turns. */
+static void on_take(void *arg)
+{
+	struct fetch *f = arg;
+	const char *fault = fetch_take(f);
+	if (fault != NULL) {
+		fetch_damaged(f, fault);
+	} else if (f->n_taken == f->n_blocks) {
+		fetch_insert(f);
+	} else {
+		f->timer = (struct env_timer){ .on_fire = on_take, .arg = f };
+		env_timer_start(f->engine->env, &f->timer, env_now_ms(f->engine->env));
+	}
+}
+
+static void fetch_got(struct fetch *f, struct slice data)
+{
+	metric_add(METRIC_STORE_GET_BYTES, (int64_t)data.n);
+	free(f->data);
+	f->data = NULL;
+	f->n_batches = f->n_taken = 0;
+	if (data.n != f->bytes) {
+		fetch_damaged(f, "it is shorter than it was");
+		return;
+	}
+	f->data = must_memdup(data.p, data.n);
+	on_take(f);
 }
 
 /* The object is gone: by a commit that happened meanwhile, or by damage. */
@@ -199,14 +244,7 @@ static void on_got(void *arg, struct obj_result result, struct slice data, uint6
 	if (f->failed) {
 		fetch_free(f);
 	} else if (result.outcome == OUTCOME_OK) {
-		metric_add(METRIC_STORE_GET_BYTES, (int64_t)data.n);
-		const char *fault = fetch_take(f, data);
-		if (fault == NULL)
-			fetch_insert(f);
-		else if (++f->n_faults < FAULTS_MAX)
-			fetch_wait(f);
-		else
-			fetch_fail(f, result.what != NULL ? result.what : "an object", fault);
+		fetch_got(f, data);
 	} else if (result.outcome == OUTCOME_NOT_APPLIED && (result.err == -ENOENT || result.err == -ERANGE)) {
 		fetch_missing(f, result.what != NULL ? result.what : "an object");
 	} else {
@@ -276,6 +314,23 @@ static const struct fetch *fetch_other(const struct fetch *f)
 	return x;
 }
 
+/* It is known how far it reaches: who reads ahead goes on from there. Where another one brings the same its readers join
+ * that one. */
+static void fetch_begin(struct fetch *f)
+{
+	struct engine *e = f->engine;
+	struct log *log = f->log;
+	const struct fetch *other = fetch_other(f);
+	uint64_t asked = f->asked, end = other != NULL ? other->end : f->end;
+	log_table_ref(&e->logs, log);
+	if (other != NULL)
+		fetch_end(f, NULL);
+	else
+		fetch_get(f);
+	ahead_located(e, log, asked, end);
+	log_unref(log);
+}
+
 /* The object being looked at, else the next one; NULL: the walk is over. */
 static const struct object_row *fetch_row(struct fetch *f)
 {
@@ -298,10 +353,7 @@ static void fetch_locate(struct fetch *f)
 			f->looking = f->interrupted = true;
 			return;
 		case LOOK_FOUND:
-			if (fetch_other(f) != NULL)
-				fetch_end(f, NULL); /* its readers join that one */
-			else
-				fetch_get(f);
+			fetch_begin(f);
 			return;
 		}
 	}
@@ -322,8 +374,8 @@ static void on_index(struct index_wait *w, const char *fault, bool missing)
 	struct fetch *f = (struct fetch *)((char *)w - offsetof(struct fetch, wait));
 	char key[DATA_KEY_MAX];
 	data_key(key, f->id);
-	if (fault == NULL && !read_is_waiting_for(f->engine, f))
-		fetch_free(f);
+	if (fault == NULL && !f->ahead && !read_is_waiting_for(f->engine, f))
+		fetch_end(f, NULL);
 	else if (fault == NULL)
 		fetch_locate(f);
 	else if (missing)
@@ -352,10 +404,10 @@ static uint64_t fetch_target(const struct engine *e, uint64_t bytes)
 static void on_begin(void *arg)
 {
 	struct fetch *f = arg;
-	if (read_is_waiting_for(f->engine, f))
+	if (f->ahead || read_is_waiting_for(f->engine, f))
 		fetch_locate(f);
 	else
-		fetch_free(f);
+		fetch_end(f, NULL);
 }
 
 struct fetch *fetch_new(struct engine *e, struct log *log, uint64_t offset, uint64_t bytes)
@@ -366,7 +418,7 @@ struct fetch *fetch_new(struct engine *e, struct log *log, uint64_t offset, uint
 	f->engine = e;
 	f->log = log;
 	log_table_ref(&e->logs, log);
-	f->base = offset;
+	f->base = f->asked = offset;
 	f->end = offset + 1;
 	f->bytes = fetch_target(e, bytes);
 	e->fetch_bytes += f->bytes;
@@ -376,6 +428,21 @@ struct fetch *fetch_new(struct engine *e, struct log *log, uint64_t offset, uint
 	f->timer = (struct env_timer){ .on_fire = on_begin, .arg = f };
 	env_timer_start(e->env, &f->timer, env_now_ms(e->env));
 	return f;
+}
+
+struct fetch *fetch_ahead(struct engine *e, struct log *log, uint64_t offset, uint64_t bytes)
+{
+	struct fetch *f = e->fetch_bytes + bytes > FETCHES_BYTES_MAX / 2 ? NULL : fetch_new(e, log, offset, bytes);
+	if (f != NULL) {
+		f->ahead = true;
+		metric_add(METRIC_FETCHES_AHEAD, 1);
+	}
+	return f;
+}
+
+uint64_t fetch_end_offset(const struct fetch *f)
+{
+	return f->n_blocks > 0 ? f->end : f->asked;
 }
 
 void fetch_forget_all(struct engine *e)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 storaged_libstoraged_a_SOURCES += \
-	storaged/engine/append.c storaged/engine/append.h \
+	storaged/engine/ahead.c storaged/engine/ahead.h storaged/engine/append.c storaged/engine/append.h \
 	storaged/engine/arena.c storaged/engine/arena.h \
 	storaged/engine/backoff.c storaged/engine/backoff.h \
 	storaged/engine/batch.c \

@@ -21,6 +21,7 @@
 #include "common/must.h"
 
 #define PAGE_CACHE_PAGES_MIN 16
+#define SAME_USE_MS 1000                /* one reader may ask for the same bytes several times, or some readers at once */
 #define TRIAL_SHARE 4                   /* a quarter of the pages, when others want them */
 #define PAGE_CACHE_MAGIC 0x6361636865ull
 
@@ -36,7 +37,8 @@ struct block {
 	struct block *older, *newer;    /* in one of three lists: trial, kept, dropped */
 	uint64_t base_offset, end_offset;
 	uint32_t length;
-	uint32_t used;                  /* bytes up to here were read; below again is a second use */
+	uint32_t used;                  /* bytes up to here were read; below again, and not at once, is a second use */
+	uint64_t used_ms;               /* when it was read first */
 	bool is_kept;
 	uint32_t n_pages, n_batches;
 	uint32_t *page;
@@ -417,7 +419,10 @@ struct page_cache_range block_range(const struct block *b, uint64_t offset, uint
 /* A second use keeps it; further ones make it the most recently used. */
 static void block_use(struct page_cache *pc, struct block *b, uint32_t position, uint32_t length)
 {
-	bool again = position < b->used;
+	uint64_t now = env_now_ms(pc->env);
+	bool again = position < b->used && now - b->used_ms >= SAME_USE_MS;
+	if (b->used == 0)
+		b->used_ms = now;
 	if (position + length > b->used)
 		b->used = position + length;
 	if (b->log == NULL || (!again && !b->is_kept))

@@ -4,7 +4,7 @@
  * run of consecutive frames' payloads (batches) of one log; it stands in any free pages. Blocks of a log never
  * overlap: a newer one takes the place of those it covers.
  *
- * A block is on trial until bytes of it are read that were read before. When a new one needs pages, others on trial go,
+ * A block is on trial until bytes of it are read that were read a second before. When a new one needs pages, others on trial go,
  * the oldest first, as long as they would have more than a quarter of the pages together; else the least recently used of
  * the others. Pinned ones stay.
  *

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "common/metrics.h"
+#include "storaged/engine/ahead.h"
 
 #define PIECES_MAX 4096u                /* of one read */
 
@@ -154,6 +155,12 @@ static struct read_op *op_new(struct engine *e, struct engine_read *r)
 	return op;
 }
 
+static uint64_t bytes_to_fetch(struct engine *e, const struct engine_read *r)
+{
+	uint64_t window = ahead_window(e, r->log, r->from);
+	return window > r->max_bytes ? window : r->max_bytes;
+}
+
 /* Answers now or waits. */
 static void read_try(struct engine *e, struct engine_read *r)
 {
@@ -168,6 +175,8 @@ static void read_try(struct engine *e, struct engine_read *r)
 		r->end = g.offset;
 		metric_add(METRIC_READS, 1);
 		metric_add(METRIC_READ_BYTES, (int64_t)g.bytes);
+		if (r->end > r->from && !log_index_has(r->log, r->from))
+			ahead_read(e, r->log, r->from, r->end);
 		r->on_done(r, NULL);
 		return;
 	}
@@ -179,7 +188,7 @@ static void read_try(struct engine *e, struct engine_read *r)
 	if (got == NEEDS_STORE) {
 		op->fetch = fetch_find(e, r->log, r->from);
 		if (op->fetch == NULL)
-			op->fetch = fetch_new(e, r->log, r->from, r->max_bytes);
+			op->fetch = fetch_new(e, r->log, r->from, bytes_to_fetch(e, r));
 	}
 }
 

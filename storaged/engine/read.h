@@ -23,6 +23,10 @@ struct read_op {
 struct fetch *fetch_find(struct engine *e, const struct log *log, uint64_t offset);
 /* Begins one there; at least that batch and, if they lie near, about `bytes`. NULL: too much is under way. */
 struct fetch *fetch_new(struct engine *e, struct log *log, uint64_t offset, uint64_t bytes);
+/* The same without a reader: NULL also when it should leave more to those with one. */
+struct fetch *fetch_ahead(struct engine *e, struct log *log, uint64_t offset, uint64_t bytes);
+/* Where what it brings ends; the offset it was begun with: that is not known yet. */
+uint64_t fetch_end_offset(const struct fetch *f);
 /* Tries the insertions again that found no page. */
 void fetch_room(struct engine *e);
 void fetch_forget_all(struct engine *e);

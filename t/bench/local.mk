@@ -19,5 +19,5 @@ endif
 .PHONY: bench
 bench: all $(bench_targets)
 	PICO_SRC=$(abs_srcdir) PICO_BUILD=$(abs_builddir) $(srcdir)/t/bench/bench.py $(BENCH)
-EXTRA_DIST += t/bench/README t/bench/bench.py t/bench/bench_http.py t/bench/bench_kafka.py t/bench/bench_topics.py
+EXTRA_DIST += t/bench/README t/bench/bench.py t/bench/bench_http.py t/bench/bench_kafka.py t/bench/bench_topics.py t/bench/bench_cold.py
 EXTRA_DIST += t/bench/figures.py

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "common/must.h"
+#include "common/metrics.h"
 #include "t/unit/engine.h"
 
 /* ------------------------------------------------------------------- reading */
@@ -373,6 +374,64 @@ static void test_waits(void **state)
 
 /* ------------------------------------------------------------------- removal */
 
+/* The texts of one record each that are there without the store. */
+static unsigned records_at_once(uint64_t from, uint64_t end)
+{
+	unsigned n = 0;
+	for (; from < end; from++) {
+		struct read *r = read_new(&process, 0, from, 1);
+		n += r->n_answers;
+		if (r->n_answers == 0) {
+			engine_read_cancel(process.engine, &r->r);
+			free(r);
+			break;
+		}
+		assert_int_equal(r->r.end, from + 1);
+		read_texts(r);
+		read_free(r);
+	}
+	return n;
+}
+
+/* Five objects of three records. Who goes on where it ended has the two fetches behind it made; who begins, or jumps, has
+ * not. */
+static void test_reads_ahead(void **state)
+{
+	process_serve(&process, &world, 0);
+	for (uint64_t i = 0; i < 15; i++) {
+		append_now(&process, 0, "record", i);
+		if (i % 3 == 2)
+			process_pack(&process);
+	}
+	process_kill(&process);
+	metadata.recovered[1] = true;
+	process_serve(&process, &world, 1);
+	int64_t ahead = metrics->value[METRIC_FETCHES_AHEAD];
+	assert_records(&process, 0, 6, "record|record|record");
+	assert_records(&process, 0, 12, "record|record|record");
+	world_run(&world);
+	assert_int_equal(metrics->value[METRIC_FETCHES_AHEAD], ahead);
+	process_kill(&process);
+	process_serve(&process, &world, 2);
+	metadata.recovered[2] = true;
+	struct read *first = read_new(&process, 0, 0, 1);
+	world_run(&world);
+	read_texts(first);
+	read_free(first);
+	assert_int_equal(records_at_once(1, 2), 1);
+	world_run(&world);
+	world.hold_gets = true;
+	assert_int_equal(metrics->value[METRIC_FETCHES_AHEAD] - ahead, 1); /* what is there is one of the two */
+	assert_int_equal(records_at_once(2, 15), 4);
+	world.hold_gets = false;
+	world_run(&world);
+	assert_int_equal(records_at_once(6, 15), 6);
+	world_run(&world);
+	assert_int_equal(records_at_once(12, 15), 3);
+	world_run(&world);
+	assert_int_equal(metrics->value[METRIC_FETCHES_AHEAD] - ahead, 4);
+}
+
 static void test_removal_with_everything_under_way(void **state)
 {
 	static char text[3000];
@@ -419,7 +478,7 @@ int main(void)
 		TEST(test_damage_fails_its_readers_only),
 		TEST(test_read_waits_for_the_store_until_its_deadline), TEST(test_reads_wait_for_pages),
 		TEST(test_store_errors_are_tried_again), TEST(test_missing_object_fails_the_read), TEST(test_waits),
-		TEST(test_removal_with_everything_under_way),
+		TEST(test_reads_ahead), TEST(test_removal_with_everything_under_way),
 	};
 	return cmocka_run_group_tests_name("engine-read", tests, NULL, NULL);
 }
