@@ -25,7 +25,9 @@ struct piece {
 struct data_builder {
 	struct object_id id;
 	uint32_t origin, level;
-	bool finished;
+	bool finishing, finished;
+	struct data_top top;            /* finishing: its logs so far */
+	size_t block_at, state_at;      /* of the index and of `logs`: taken into top.logs */
 	struct piece *pieces;
 	size_t n_pieces, pieces_capacity;
 	uint64_t ready;                 /* bytes of the pieces */
@@ -58,6 +60,14 @@ struct data_builder *data_builder_new(struct object_id id, uint32_t origin, uint
 	return b;
 }
 
+static void top_done(struct data_top *t)
+{
+	free(t->logs);
+	free(t->state);
+	free(t->index);
+	*t = (struct data_top){ 0 };
+}
+
 void data_builder_free(struct data_builder *b)
 {
 	if (b == NULL)
@@ -65,6 +75,7 @@ void data_builder_free(struct data_builder *b)
 	struct buf *bufs[] = { &b->index, &b->entries, &b->state, &b->logs, &b->pages, &b->tail };
 	for (size_t i = 0; i < sizeof(bufs) / sizeof(*bufs); i++)
 		buf_done(bufs[i]);
+	top_done(&b->top);
 	free(b->pieces);
 	free(b->slots);
 	free(b);
@@ -139,7 +150,7 @@ static void block_add(struct data_builder *b, const struct data_frame *f)
 void data_builder_frame(struct data_builder *b, const struct data_frame *f, uint64_t bytes_before)
 {
 	const struct data_index_entry *e = &b->block;
-	must(!b->finished && f->end > f->base && f->end <= OFFSET_END_MAX);
+	must(!b->finishing && f->end > f->base && f->end <= OFFSET_END_MAX);
 	must(f->batch_bytes > 0 && f->bytes.n >= frame_size(0, f->batch_bytes) && f->bytes.n % 8 == 0);
 	must(!has_block(b) || f->log_id > e->log_id || (f->log_id == e->log_id && f->base >= e->end));
 	must(!has_block(b) || b->level != DATA_LEVEL_SINGLE || f->log_id == e->log_id);
@@ -198,7 +209,7 @@ static uint64_t state_log(const struct data_builder *b, size_t i)
 void data_builder_state(struct data_builder *b, uint64_t log_id, struct slice entry)
 {
 	size_t n = state_count(b);
-	must(!b->finished && entry.n > 0 && entry.n <= DATA_ENTRY_MAX);
+	must(!b->finishing && entry.n > 0 && entry.n <= DATA_ENTRY_MAX);
 	must(n == 0 || (log_id > state_log(b, n - 1) && b->level != DATA_LEVEL_SINGLE));
 	if (data_state_page_size(b->n_slots + 1, buf_len(&b->entries) + entry.n) > DATA_PAGE_MAX)
 		state_page_close(b);
@@ -254,25 +265,27 @@ static void index_pages_get(struct data_builder *b, struct data_top *t)
 	}
 }
 
-/* Logs with a state entry and logs with a block, both ascending, as one list. */
-static void logs_get(struct data_builder *b, struct data_top *t)
+/* Logs with a state entry and logs with a block, both ascending, as one list: n of the two more. true: that was all. */
+static bool logs_get(struct data_builder *b, size_t n)
 {
+	struct data_top *t = &b->top;
 	struct slice blocks = buf_slice(&b->index);
-	size_t n_blocks = data_index_page_count(blocks), n_state = state_count(b), block = 0, state = 0;
-	t->logs = must_calloc(n_blocks + n_state + 1, sizeof(*t->logs));
-	while (block < n_blocks || state < n_state) {
+	size_t n_blocks = data_index_page_count(blocks), n_state = state_count(b);
+	for (; n > 0 && (b->block_at < n_blocks || b->state_at < n_state); n--) {
 		struct data_index_entry e;
-		if (block < n_blocks)
-			data_index_page_get(blocks, block, &e);
-		bool take_block = block < n_blocks && (state == n_state || e.log_id <= state_log(b, state));
-		uint64_t id = take_block ? e.log_id : state_log(b, state);
+		if (b->block_at < n_blocks)
+			data_index_page_get(blocks, b->block_at, &e);
+		bool take_block = b->block_at < n_blocks &&
+				  (b->state_at == n_state || e.log_id <= state_log(b, b->state_at));
+		uint64_t id = take_block ? e.log_id : state_log(b, b->state_at);
 		if (take_block)
-			block++;
+			b->block_at++;
 		else
-			state++;
+			b->state_at++;
 		if (t->n_logs == 0 || t->logs[t->n_logs - 1] != id)
 			t->logs[t->n_logs++] = id;
 	}
+	return b->block_at == n_blocks && b->state_at == n_state;
 }
 
 /* What stands behind the blocks; positions in t are final. */
@@ -295,20 +308,22 @@ static struct data_footer tail_put(struct data_builder *b, const struct data_top
 	return f;
 }
 
-void data_builder_finish(struct data_builder *b, struct object_row *ret_row)
+static void finish_begin(struct data_builder *b)
 {
-	struct data_top t = { 0 };
-	must(!b->finished);
+	b->finishing = true;
 	block_close(b);
 	state_page_close(b);
-	state_pages_get(b, &t);
-	index_pages_get(b, &t);
-	logs_get(b, &t);
-	must(b->level != DATA_LEVEL_SINGLE || t.n_logs <= 1);
-	struct data_footer f = tail_put(b, &t);
-	free(t.logs);
-	free(t.state);
-	free(t.index);
+	b->top.logs = must_calloc(data_index_page_count(buf_slice(&b->index)) + state_count(b) + 1, sizeof(uint64_t));
+}
+
+static void finish_end(struct data_builder *b, struct object_row *ret_row)
+{
+	struct data_top *t = &b->top;
+	state_pages_get(b, t);
+	index_pages_get(b, t);
+	must(b->level != DATA_LEVEL_SINGLE || t->n_logs <= 1);
+	struct data_footer f = tail_put(b, t);
+	top_done(t);
 	b->finished = true;
 	*ret_row = (struct object_row){
 		.id = b->id, .origin = b->origin, .level = b->level, .first_log = f.first_log, .last_log = f.last_log,
@@ -318,6 +333,23 @@ void data_builder_finish(struct data_builder *b, struct object_row *ret_row)
 		ret_row->first_offset = b->first_offset;
 		ret_row->end_offset = b->block.end;
 	}
+}
+
+bool data_builder_finish_some(struct data_builder *b, size_t n, struct object_row *ret_row)
+{
+	must(!b->finished);
+	if (!b->finishing)
+		finish_begin(b);
+	if (!logs_get(b, n))
+		return false;
+	finish_end(b, ret_row);
+	return true;
+}
+
+void data_builder_finish(struct data_builder *b, struct object_row *ret_row)
+{
+	bool whole = data_builder_finish_some(b, SIZE_MAX, ret_row);
+	must(whole);
 }
 
 /* ------------------------------------------------------------------- pieces */

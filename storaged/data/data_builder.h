@@ -38,6 +38,9 @@ uint64_t data_builder_ready(const struct data_builder *b);
 /* Appends pages, top and footer; nothing may be added any more. ret_row: all but run, marks and idx. */
 void data_builder_finish(struct data_builder *b, struct object_row *ret_row);
 
+/* The same, n blocks and entries a call. true: it is finished. */
+bool data_builder_finish_some(struct data_builder *b, size_t n, struct object_row *ret_row);
+
 /* The bytes [position, position + length) of those that stand, as pieces: at most n_max are written, their number is
  * returned and ret_length is what they cover. Valid until the next addition. */
 int data_builder_iovec(const struct data_builder *b, uint64_t position, uint64_t length, struct iovec *ret_iov,

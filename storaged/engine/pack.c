@@ -23,6 +23,7 @@
 #define BUILD_BYTES_A_TURN (2u << 20)
 #define BUILD_FRAMES_A_TURN 4096u
 #define LOGS_A_TURN 2048u
+#define FINISH_A_TURN 65536u            /* blocks and entries */
 #define PAGES_A_TURN 64u                /* of the table of logs */
 #define PACK_OBJECTS 1000u              /* so many unpacked WAL objects are a reason */
 #define ENDED_DELAY_MS 1000u
@@ -265,7 +266,11 @@ static void pack_store_next(struct packer *p)
 		pack_commit(p);
 		return;
 	}
-	const struct pack_output *o = &p->build.outputs.output[p->n_stored];
+	struct pack_output *o = &p->build.outputs.output[p->n_stored];
+	if (!data_builder_finish_some(o->builder, FINISH_A_TURN, &o->row)) {
+		env_defer(e->env, &p->task);
+		return;
+	}
 	p->store = pack_store_begin(e->env, e->data, o->row.id, o->builder, may_look, on_stored, p);
 }
 

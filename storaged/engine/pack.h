@@ -40,7 +40,7 @@ struct pack_log {
 	uint32_t n_frames, capacity;
 };
 
-/* An object to be. */
+/* An object to be; the packer finishes it when its turn to be stored comes. */
 struct pack_output {
 	struct data_builder *builder;
 	struct object_row row;

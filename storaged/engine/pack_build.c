@@ -18,8 +18,7 @@ static void output_close(struct pack_build *b, struct data_builder *builder)
 	struct pack_outputs *o = &b->outputs;
 	o->output = must_realloc(o->output, (o->n + 1) * sizeof(*o->output));
 	struct pack_output *x = &o->output[o->n++];
-	x->builder = builder;
-	data_builder_finish(builder, &x->row);
+	*x = (struct pack_output){ .builder = builder };
 }
 
 static struct data_builder *builder_new(struct pack_build *b, uint32_t level)

@@ -10,6 +10,8 @@
 #include "common/must.h"
 #include "storaged/meta/meta_priv.h"
 
+#define SNAPSHOT_SHARE 8                /* of the topics: so many commands are one, if they are more */
+
 static void write_out(struct meta *m);
 
 static void forget(struct meta_snapshot *s)
@@ -72,13 +74,21 @@ static void encode_slice(void *arg)
 	write_out(m);
 }
 
+/* Keys of topics are random, so a snapshot writes to most pages of the table: with many topics it comes less often, and what
+ * it writes stays in proportion to what changed. */
+static uint64_t commands_of_one(const struct meta *m)
+{
+	uint64_t share = state_n_topics(m->state) / SNAPSHOT_SHARE;
+	return share > META_SNAPSHOT_COMMANDS ? share : META_SNAPSHOT_COMMANDS;
+}
+
 void meta_snapshot_look(struct meta *m)
 {
 	struct meta_snapshot *s = &m->snapshot;
 	if (s->state != SNAPSHOT_IDLE || m->session == 0 || m->ended || m->refused || m->must_read ||
 	    m->export.state == EXPORT_ENCODING)
 		return;
-	if (state_idx(m->state) - s->base < m->config.snapshot_rows && s->n_commands < META_SNAPSHOT_COMMANDS)
+	if (state_idx(m->state) - s->base < m->config.snapshot_rows && s->n_commands < commands_of_one(m))
 		return;
 	s->state = SNAPSHOT_ENCODING;
 	s->idx = state_idx(m->state);

@@ -209,9 +209,19 @@ static char *place_text(char **p, const char *text)
 	return at;
 }
 
+/* Types that most topics have stand once in the program; NULL: another one. */
+static const char *common_type(const char *type)
+{
+	static const char *const types[] = { "application/octet-stream", "application/json", "text/plain" };
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (strcmp(types[i], type) == 0)
+			return types[i];
+	return NULL;
+}
+
 static size_t topic_text_size(const Meta__TopicEntity *e)
 {
-	size_t n = strlen(e->name) + strlen(e->content_type) + 2;
+	size_t n = strlen(e->name) + 1 + (common_type(e->content_type) == NULL ? strlen(e->content_type) + 1 : 0);
 	if (has_text(e->kafka_topic))
 		n += strlen(e->kafka_topic) + 1;
 	if (has_text(e->schema_name))
@@ -228,7 +238,8 @@ static void topic_place(struct state_topic *t, const Meta__TopicEntity *e)
 	t->config = (struct state_config *)(t->partition + e->n_partitions);
 	char *p = (char *)(t->config + e->n_config);
 	t->name = place_text(&p, e->name);
-	t->content_type = place_text(&p, e->content_type);
+	const char *type = common_type(e->content_type);
+	t->content_type = type != NULL ? (char *)type : place_text(&p, e->content_type);
 	if (has_text(e->kafka_topic))
 		t->kafka_topic = strcmp(e->kafka_topic, e->name + 1) == 0 ? t->name + 1 : place_text(&p, e->kafka_topic);
 	if (has_text(e->schema_name))

@@ -342,6 +342,38 @@ static void test_pieces(void **state)
 	free((void *)bytes.p);
 }
 
+/* Each third has a frame, each second a state. */
+static struct data_builder *sixty_logs(void)
+{
+	struct data_builder *b = data_builder_new(ID, 1, 0);
+	for (uint64_t id = 1; id <= 60; id++) {
+		if (id % 3 == 0)
+			add(b, fixture_small(id, 0, 1), 0);
+		if (id % 2 == 0)
+			data_builder_state(b, id, slice_str("state"));
+	}
+	return b;
+}
+
+/* A little at a time it comes to the same object. */
+static void test_finish_in_steps(void **state)
+{
+	struct object_row row, other;
+	struct data_builder *b = sixty_logs();
+	struct slice at_once = fixture_finish(sixty_logs(), &row);
+	unsigned n = 1;
+	while (!data_builder_finish_some(b, 7, &other))
+		n++;
+	assert_int_equal(n, (20 + 30 + 6) / 7);
+	struct slice bytes = fixture_bytes(b);
+	assert_int_equal(bytes.n, at_once.n);
+	assert_memory_equal(bytes.p, at_once.p, bytes.n);
+	assert_true(row.bytes == other.bytes && row.first_log == other.first_log && row.last_log == other.last_log);
+	data_builder_free(b);
+	free((void *)bytes.p);
+	free((void *)at_once.p);
+}
+
 /* -------------------------------------------------------------------- model */
 
 static uint64_t seed;
@@ -491,7 +523,7 @@ int main(void)
 		cmocka_unit_test(test_empty_object), cmocka_unit_test(test_states_without_frames),
 		cmocka_unit_test_teardown(test_single, tear_down),
 		cmocka_unit_test_teardown(test_100000_logs, tear_down),
-		cmocka_unit_test_teardown(test_pieces, tear_down),
+		cmocka_unit_test_teardown(test_finish_in_steps, tear_down), cmocka_unit_test_teardown(test_pieces, tear_down),
 		cmocka_unit_test_teardown(test_lookups_as_the_model_says, tear_down),
 	};
 	return cmocka_run_group_tests_name("data_builder", tests, NULL, NULL);
