@@ -252,7 +252,7 @@ void group_entry_after(struct group_entry *entry)
 {
 	struct env *env = entry->coordinator->node->env;
 	struct group_answer a;
-	if (entry->coordinator->stopping || entry->gone)
+	if (entry->coordinator->stopping || entry->gone || entry->state != ENTRY_READY)
 		return;
 	while (group_take_answer(entry->group, &a))
 		group_call_answer(entry, &a);

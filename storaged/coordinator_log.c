@@ -294,6 +294,27 @@ static void writes_stored(struct group_entry *entry, struct group_write *list)
 	}
 }
 
+static void on_again(void *arg)
+{
+	group_entry_after(arg);
+}
+
+/* The record of the last rebalance is durable; or it is written once more in a while, if it was in what failed. */
+static void rebalance_wrote(struct group_entry *entry, bool failed)
+{
+	struct env *env = entry->coordinator->node->env;
+	if (entry->group == NULL || entry->gone || entry->coordinator->stopping)
+		return;
+	if (!failed && entry->offsets.past.generation == group_generation(entry->group)) {
+		group_recorded(entry->group, env_now_ms(env));
+		group_entry_after(entry);
+	} else if (failed && entry->retry.at_ms == 0) {
+		entry->generation_written = entry->offsets.past.generation;
+		entry->retry = (struct env_timer){ .on_fire = on_again, .arg = entry };
+		env_timer_start(env, &entry->retry, env_now_ms(env) + RETRY_MS);
+	}
+}
+
 static void on_written(struct engine_append *a, const struct pico_error *error)
 {
 	struct group_entry *entry = a->owner;
@@ -303,7 +324,6 @@ static void on_written(struct engine_append *a, const struct pico_error *error)
 	buf_done(&entry->batch);
 	if (error != NULL) {
 		entry->snapshotting = false;
-		entry->generation_written = -1;         /* if that was in it: once more, with the next event */
 	} else {
 		if (entry->snapshotting)
 			snapshot_wrote(entry, a->base_offset);
@@ -313,6 +333,7 @@ static void on_written(struct engine_append *a, const struct pico_error *error)
 		list = w->next;
 		write_done(w, error);
 	}
+	rebalance_wrote(entry, error != NULL);
 	if (entry->gone) {
 		entry_maybe_free(entry);
 		return;

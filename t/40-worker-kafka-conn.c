@@ -87,7 +87,7 @@ static void test_no_frames(void **state)
 		{ SLICE("\0\0\0\x0a\0\3\0\1\0\0\0\7\0\x40"), "reason=header" }, /* a client id beyond the frame */
 		{ SLICE("\0\0\0\x0a\0\x4d\0\0\0\0\0\7\xff\xff"), "unknown api" },
 		{ SLICE("\0\0\0\x0a\xff\xff\0\0\0\0\0\7\xff\xff"), "unknown api" },
-		{ SLICE("\0\0\0\x0a\0\x0b\0\0\0\0\0\7\xff\xff"), "unknown api" },       /* JoinGroup is not served yet */
+		{ SLICE("\0\0\0\x0a\0\x1a\0\0\0\0\0\7\xff\xff"), "unknown api" },       /* EndTxn: there are no transactions */
 		{ SLICE("\0\0\0\x0a\0\3\0\x3f\0\0\0\7\xff\xff"), "unknown version" },
 		{ SLICE("\0\0\0\x0a\0\3\0\1\0\0\0\7\xff\xff"), "malformed request" },   /* Metadata without a body */
 		{ SLICE("\0\0\0\x0f\0\3\0\1\0\0\0\7\xff\xff\0\0\0\0x"), "malformed request" },  /* a byte too many */

@@ -35,6 +35,7 @@ enum error_context {
 	ERROR_OF_RECORDS,               /* Produce, Fetch, ListOffsets by name */
 	ERROR_OF_RECORDS_BY_ID,         /* Fetch by topic id */
 	ERROR_OF_TOPICS,                /* CreateTopics, DeleteTopics, InitProducerId */
+	ERROR_OF_GROUPS,                /* all of consumer groups */
 };
 
 /* error.c: the one function from a kind to the wire. THROTTLED is said with a pause, too: the answer has it, and the
@@ -57,6 +58,7 @@ bool resource_is_this_node(struct request *r, struct slice name);
 
 /* Which operations a client may do, a bit each, for who asks (KIP-430): all of them, as long as nobody is asked who they are. */
 #define OPERATIONS_OF_TOPIC 0xdf8       /* read, write, create, delete, alter, describe, and both of configs */
+#define OPERATIONS_OF_GROUP 0x148       /* read, delete, describe */
 #define OPERATIONS_OF_CLUSTER 0x1fa0    /* create, alter, describe, as a broker, configs, produce idempotently */
 
 /* brokers.c: the nodes that clients may go to, this one among them in any case. */

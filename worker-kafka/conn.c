@@ -182,6 +182,11 @@ struct fetch_ahead *conn_ahead(struct conn *c)
 	return &c->ahead;
 }
 
+const uint8_t *conn_address(const struct conn *c)
+{
+	return c->address;
+}
+
 struct conn *conn_next(const struct conn *c)
 {
 	return c->next;

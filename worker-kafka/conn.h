@@ -31,6 +31,8 @@ bool conn_may_hold(const struct conn *c, size_t n);
 void conn_account(struct conn *c);
 /* What is read ahead for it. */
 struct fetch_ahead *conn_ahead(struct conn *c);
+/* The client's, IPv6; IPv4 as ::ffff:a.b.c.d, loopback as ::. */
+const uint8_t *conn_address(const struct conn *c);
 /* Cuts it now. */
 void conn_close(struct conn *c);
 

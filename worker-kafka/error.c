@@ -7,10 +7,17 @@
 #include <stdlib.h>
 
 #include "common/topic_name.h"
+#include "worker-kafka/group.h"
+
+/* Nothing was done; try again. */
+static enum kafka_error later_of(enum error_context context)
+{
+	return context == ERROR_OF_TOPICS ? KAFKA_REQUEST_TIMED_OUT
+		: context == ERROR_OF_GROUPS ? KAFKA_COORDINATOR_NOT_AVAILABLE : KAFKA_KAFKA_STORAGE_ERROR;
+}
 
 enum kafka_error error_of(struct request *r, enum pico_error_kind kind, enum error_context context)
 {
-	bool of_topics = context == ERROR_OF_TOPICS;
 	r->throttled |= kind == PICO_THROTTLED;
 	switch (kind) {
 	case PICO_OK: return KAFKA_NONE;
@@ -28,10 +35,10 @@ enum kafka_error error_of(struct request *r, enum pico_error_kind kind, enum err
 	case PICO_SCHEMA_VIOLATION: return KAFKA_INVALID_RECORD;
 	case PICO_OUT_OF_RANGE: return KAFKA_OFFSET_OUT_OF_RANGE;
 	case PICO_NOT_OWNER:
-	case PICO_STALE_TOPIC: return KAFKA_NOT_LEADER_OR_FOLLOWER;
+	case PICO_STALE_TOPIC: return context == ERROR_OF_GROUPS ? KAFKA_NOT_COORDINATOR : KAFKA_NOT_LEADER_OR_FOLLOWER;
 	case PICO_UNAVAILABLE:
 	case PICO_THROTTLED:
-	case PICO_CANCELLED: return of_topics ? KAFKA_REQUEST_TIMED_OUT : KAFKA_KAFKA_STORAGE_ERROR;
+	case PICO_CANCELLED: return later_of(context);
 	case PICO_DURABILITY: return KAFKA_REQUEST_TIMED_OUT;
 	case PICO_MATCH_FAILED: break;
 	}
@@ -55,7 +62,15 @@ static const struct handler handlers[] = {
 	{ 1, fetch_handle, fetch_drain },
 	{ 2, list_offsets_handle, NULL },
 	{ 3, metadata_handle, NULL },
+	{ 8, offset_commit_handle, NULL },
+	{ 9, offset_fetch_handle, NULL },
 	{ 10, find_coordinator_handle, NULL },
+	{ 11, join_group_handle, join_group_drain },
+	{ 12, heartbeat_handle, NULL },
+	{ 13, leave_group_handle, NULL },
+	{ 14, sync_group_handle, sync_group_drain },
+	{ 15, describe_groups_handle, NULL },
+	{ 16, list_groups_handle, NULL },
 	{ 18, api_versions_handle, NULL },
 	{ 19, create_topics_handle, NULL },
 	{ 20, delete_topics_handle, NULL },
@@ -66,9 +81,11 @@ static const struct handler handlers[] = {
 	{ 32, describe_configs_handle, NULL },
 	{ 33, alter_configs_handle, NULL },
 	{ 37, create_partitions_handle, NULL },
+	{ 42, delete_groups_handle, NULL },
 	{ 43, elect_leaders_handle, NULL },
 	{ 44, incremental_alter_configs_handle, NULL },
 	{ 46, list_partition_reassignments_handle, NULL },
+	{ 47, offset_delete_handle, NULL },
 	{ 60, describe_cluster_handle, NULL },
 	{ 75, describe_topic_partitions_handle, NULL },
 };

@@ -58,6 +58,7 @@ void group_end(struct group *g)
 	}
 	group_clear(g);
 	g->state = IPC__GROUP_STATE__DEAD;
+	g->recording = false;
 	g->rebalance_at_ms = g->sync_at_ms = g->expiry_ms = UINT64_MAX;
 	g->n_former = 0;
 }
@@ -219,6 +220,9 @@ static void join_known(struct group *g, const struct group_join *j, uint64_t now
 		join_add(g, j->member_id, j, now_ms);
 	} else if (m == NULL || (j->instance_id.p != NULL && of_instance == NULL)) {
 		join_refuse(g, j, IPC__GROUP_ERROR__UNKNOWN_MEMBER);
+	} else if (join_is_nothing_new(g, m, j) && g->recording) {
+		answer_join(g, m, IPC__GROUP_ERROR__REBALANCE_IN_PROGRESS);
+		m->join_waiter = j->waiter;
 	} else if (join_is_nothing_new(g, m, j)) {
 		answer_sync(g, m, IPC__GROUP_ERROR__REBALANCE_IN_PROGRESS);
 		answer_join_now(g, m, j->waiter, now_ms);
@@ -308,7 +312,7 @@ static Ipc__GroupError sync_fault(struct group *g, const struct group_sync *s, s
 	Ipc__GroupError e = caller_find(g, &s->caller, ret_member);
 	if (e != IPC__GROUP_ERROR__NONE)
 		return e;
-	if (g->state == IPC__GROUP_STATE__PREPARING_REBALANCE)
+	if (g->state == IPC__GROUP_STATE__PREPARING_REBALANCE || g->recording)
 		return IPC__GROUP_ERROR__REBALANCE_IN_PROGRESS;
 	if ((s->protocol_type.p != NULL && !slice_eq(s->protocol_type, g->protocol_type)) ||
 	    (s->protocol.p != NULL && !slice_eq(s->protocol, g->protocol)))

@@ -3,6 +3,9 @@
  * One consumer group: members, generations, assignments. A pure state machine: events and the time go in, answers to
  * parked calls and the next deadline come out. It knows no clock, no log, no offsets.
  *
+ * The end of a rebalance is told to nobody before its record is durable (group_past(), group_recorded()), so no
+ * generation is used twice, and after a restart it is known for whom to wait.
+ *
  *            join                    all joined, or time is up
  *   EMPTY ---------> PREPARING ------------------------------> COMPLETING ---------> STABLE
  *     ^                 |  ^  ^                                    |    leader's sync   |
@@ -122,8 +125,10 @@ Ipc__GroupState group_state(const struct group *g);
 int32_t group_generation(const struct group *g);
 struct slice group_protocol_type(const struct group *g);        /* empty when nobody ever joined */
 struct slice group_protocol(const struct group *g);             /* empty in EMPTY and PREPARING */
-/* Changes with every rebalance that ends, and only then. */
+/* Changes with every rebalance that ends, and only then: to be made durable. */
 struct group_past group_past(const struct group *g);
+/* What group_past() says now is durable: joins that wait for it are answered. */
+void group_recorded(struct group *g, uint64_t now_ms);
 /* A consumer's subscription (protocol type "consumer") names the topic, or cannot be read. */
 bool group_is_subscribed(const struct group *g, struct slice topic);
 

@@ -57,6 +57,7 @@ struct group {
 	size_t bytes, assignment_bytes;
 	uint32_t n_former;              /* members of before a restart that may come back; 0 once the first rebalance is over */
 	uint32_t n_past;                /* members when the last rebalance ended */
+	bool recording;                 /* COMPLETING: joins are answered when group_recorded() */
 	bool delaying;                  /* PREPARING: more members may come */
 	bool came;                      /* one did since the delay began */
 	uint64_t delay_ms, delay_left_ms;       /* one more; in all */

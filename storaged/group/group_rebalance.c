@@ -91,14 +91,16 @@ void rebalance_begin(struct group *g, uint64_t now_ms)
 	g->sync_at_ms = UINT64_MAX;
 	g->n_joined = g->n_unsynced = 0;
 	for (struct group_member *m = g->members; m != NULL; m = m->hh.next) {
-		must(m->join_waiter == NULL);
+		must(m->join_waiter == NULL || g->recording);   /* nobody was told of that generation */
 		if (m->sync_waiter != NULL)
 			member_touch(g, m, now_ms);
 		answer_sync(g, m, IPC__GROUP_ERROR__REBALANCE_IN_PROGRESS);
 		member_set_assignment(g, m, slice_of(NULL, 0));
-		m->joined = false;
+		m->joined = m->join_waiter != NULL;
 		m->synced = true;
+		g->n_joined += m->joined;
 	}
+	g->recording = false;
 	slice_drop(&g->protocol);
 }
 
@@ -145,19 +147,28 @@ static void elect(struct group *g)
 	}
 }
 
-static void generation_begin(struct group *g, uint64_t now_ms)
+static void generation_begin(struct group *g)
 {
 	g->state = IPC__GROUP_STATE__COMPLETING_REBALANCE;
 	g->generation = g->generation < INT32_MAX ? g->generation + 1 : 1;
 	g->rebalance_at_ms = UINT64_MAX;
-	g->sync_at_ms = now_ms + rebalance_timeout_ms(g);
 	g->n_past = g->n_members;
+	g->recording = true;
 	g->protocol = slice_keep(protocol_choose(g));
 	for (struct group_member *m = g->members; m != NULL; m = m->hh.next) {
-		if (!m->joined)
-			continue;
-		m->synced = false;
-		g->n_unsynced++;
+		m->synced = !m->joined;
+		g->n_unsynced += m->joined;
+	}
+}
+
+void group_recorded(struct group *g, uint64_t now_ms)
+{
+	must(g->first_answer == g->n_answers);
+	if (!g->recording)
+		return;
+	g->recording = false;
+	g->sync_at_ms = now_ms + rebalance_timeout_ms(g);
+	for (struct group_member *m = g->members; m != NULL; m = m->hh.next) {
 		if (m->join_waiter != NULL)
 			member_touch(g, m, now_ms);
 		answer_join(g, m, IPC__GROUP_ERROR__NONE);
@@ -178,7 +189,7 @@ static void rebalance_end(struct group *g, uint64_t now_ms)
 	}
 	g->n_former = 0;
 	elect(g);
-	generation_begin(g, now_ms);
+	generation_begin(g);
 }
 
 void rebalance_check(struct group *g, uint64_t now_ms)

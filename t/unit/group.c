@@ -43,7 +43,10 @@ static void copy(char *to, struct slice s)
 	to[s.n] = '\0';
 }
 
-static void take(void)
+/* Every record is durable at once, unless a test says otherwise. */
+static bool slow_log;
+
+static void take_answers(void)
 {
 	struct group_answer a;
 	while (group_take_answer(g, &a)) {
@@ -58,6 +61,15 @@ static void take(void)
 		copy(t->leader_id, a.leader);
 		copy(t->assignment, a.assignment);
 	}
+}
+
+static void take(void)
+{
+	take_answers();
+	if (slow_log)
+		return;
+	group_recorded(g, now);
+	take_answers();
 }
 
 static struct group_protocol default_protocols[] = { { { (const uint8_t *)"range", 5 }, { (const uint8_t *)"m", 1 } } };
@@ -147,6 +159,7 @@ static int set_up(void **state)
 	config = (struct group_config){ .members_max = 100, .min_session_ms = 1000, .max_session_ms = 300000, .rejoin_ms = 3000 };
 	now = 1000;
 	n_ids = 0;
+	slow_log = false;
 	g = group_new(&config, NULL);
 	return 0;
 }
@@ -672,6 +685,39 @@ static void test_restart(void **state)
 	assert_int_equal(group_generation(g), 8);
 }
 
+/* Nobody hears of a generation whose record is not durable. */
+static void test_slow_log(void **state)
+{
+	struct told t[4], again;
+	slow_log = true;
+	assert_int_equal(join(&t[0], ""), PARKED);
+	assert_int_equal(group_state(g), COMPLETING);
+	assert_int_equal(group_generation(g), 1);
+	tick(SESSION_MS * 2);                           /* it waits in its call */
+	/* Another one comes before that: one generation more, and the first is told of that one only. */
+	assert_int_equal(join(&t[1], ""), PARKED);
+	assert_int_equal(group_state(g), COMPLETING);
+	assert_int_equal(group_generation(g), 2);
+	assert_false(t[0].done);
+	assert_int_equal(sync(&t[2], "c-1", 2), REBALANCE);     /* guessed */
+	/* A repeated join waits in place of the first; a lost one leaves its place. */
+	assert_int_equal(join_static(&t[3], "c-1", "none"), UNKNOWN);
+	assert_int_equal(join(&again, "c-1"), PARKED);
+	assert_true(t[0].done);
+	assert_int_equal(t[0].error, REBALANCE);
+	group_forget(g, &t[1], now);                    /* was not told its id: it is gone */
+	take();
+	assert_int_equal(group_generation(g), 3);
+	group_recorded(g, now);
+	take();
+	assert_true(again.done && again.leader);
+	assert_int_equal(again.error, NONE);
+	group_recorded(g, now);
+	take();
+	assert_int_equal(group_past(g).n_members, 1);
+	assert_int_equal(beat("c-1", 3), NONE);
+}
+
 static void test_past(void **state)
 {
 	reach(STABLE);
@@ -714,7 +760,7 @@ int main(void)
 		TEST(test_table), TEST(test_id_first), TEST(test_delay), TEST(test_rebalance_time), TEST(test_ends_early),
 		TEST(test_sync_time), TEST(test_protocols), TEST(test_votes), TEST(test_bounds), TEST(test_static),
 		TEST(test_static_absent), TEST(test_lost_calls), TEST(test_repeated_join), TEST(test_leader_stays),
-		TEST(test_restart), TEST(test_past), TEST(test_subscribed),
+		TEST(test_restart), TEST(test_slow_log), TEST(test_past), TEST(test_subscribed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
