@@ -187,7 +187,9 @@ t_20_ipc_topics_SOURCES = t/20-ipc-topics.c t/lib/scripted_node.c t/lib/scripted
 t_20_ipc_topics_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 
 check_PROGRAMS += t/30-node-topics
-check_PROGRAMS += t/30-node-groups
+check_PROGRAMS += t/30-node-groups t/30-node-groups-store
+t_30_node_groups_store_SOURCES = t/unit/node_groups_store.c t/unit/node_world.c t/unit/node_world.h
+t_30_node_groups_store_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 t_30_node_groups_SOURCES = t/unit/node_groups.c t/unit/node_world.c t/unit/node_world.h
 t_30_node_groups_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 t_30_node_topics_SOURCES = t/unit/node_topics.c t/unit/node_world.c t/unit/node_world.h
@@ -345,7 +347,7 @@ EXTRA_DIST += t/clients/README t/clients/install t/clients/kcat.py t/clients/kaf
 	t/clients/java/pom.xml t/clients/js/form.js t/clients/js/kafkajs.js t/clients/js/platformatic.js \
 	t/clients/js/package.json t/clients/js/package-lock.json
 EXTRA_DIST += t/lib/kafka_proxy.py t/lib/kafka_capture.py t/lib/kafka_clients.py t/lib/kafka_form.py \
-	t/50-broker-clients.py t/50-broker-bytes.py t/50-broker-lost-answers.py t/70-regress-producer-ids.py
+	t/50-broker-clients.py t/50-broker-bytes.py t/50-broker-members.py t/50-broker-lost-answers.py t/70-regress-producer-ids.py
 all-checks:
 	cd $(srcdir) && t/all-checks
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """confluent-kafka (librdkafka) as t/clients/README has it. It produces idempotently."""
-import os, sys
+import os, signal, sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException, Producer, TopicPartition
@@ -54,4 +54,28 @@ def consume(bootstrap, topic, where, count=None):
     c.close()
 
 
-{"produce": produce, "consume": consume}[sys.argv[1]](*sys.argv[2:])
+def commit(c, m):
+    try:
+        c.commit(m, asynchronous=False)
+    except KafkaException as e:             # the partition is somebody else's by now
+        print(f"commit of {m.offset()}: {e}", file=sys.stderr)
+
+
+def group(bootstrap, topic, name, instance=None):
+    stopped = []
+    signal.signal(signal.SIGTERM, lambda *_: stopped.append(1))
+    conf = {"bootstrap.servers": bootstrap, "group.id": name, "enable.auto.commit": False, "auto.offset.reset": "earliest",
+            "session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
+    if instance:
+        conf["group.instance.id"] = instance
+    c = Consumer(conf)
+    c.subscribe([topic], on_assign=lambda _, parts: print("=", *sorted(p.partition for p in parts), flush=True))
+    while not stopped:
+        m = c.poll(0.2)
+        if m is not None and not m.error():
+            show(m)
+            commit(c, m)
+    c.close()
+
+
+{"produce": produce, "consume": consume, "group": group}[sys.argv[1]](*sys.argv[2:])

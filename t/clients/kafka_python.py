@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """kafka-python as t/clients/README has it. Version 2.0.2 and 3.x."""
-import os, sys
+import os, signal, sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka.errors import KafkaError
 import kafka_form
 
 
@@ -45,4 +46,33 @@ def consume(bootstrap, topic, where, count=None):
     c.close()
 
 
-{"produce": produce, "consume": consume}[sys.argv[1]](*sys.argv[2:])
+class Shown(ConsumerRebalanceListener):
+    def on_partitions_revoked(self, revoked):
+        pass
+
+    def on_partitions_assigned(self, assigned):
+        print("=", *sorted(tp.partition for tp in assigned), flush=True)
+
+
+def commit(c, tp, r):
+    try:
+        c.commit({tp: OffsetAndMetadata(r.offset + 1, "")})
+    except KafkaError as e:                 # the partition is somebody else's by now
+        print(f"commit of {r.offset}: {e!r}", file=sys.stderr)
+
+
+def group(bootstrap, topic, name):
+    stopped = []
+    signal.signal(signal.SIGTERM, lambda *_: stopped.append(1))
+    c = KafkaConsumer(bootstrap_servers=bootstrap, group_id=name, enable_auto_commit=False, auto_offset_reset="earliest",
+                      session_timeout_ms=6000, heartbeat_interval_ms=500, max_poll_records=1)
+    c.subscribe([topic], listener=Shown())
+    while not stopped:
+        for tp, rows in c.poll(200).items():
+            for r in rows:
+                show(r)
+                commit(c, tp, r)
+    c.close(autocommit=False)
+
+
+{"produce": produce, "consume": consume, "group": group}[sys.argv[1]](*sys.argv[2:])

@@ -3,7 +3,7 @@
 """kcat (librdkafka of the system) as t/clients/README has it: turns the one form into kcat's options and back. It
 cannot set timestamps; it sets headers for a whole run and knows null or empty, not both in one run: so one run for each
 stretch of records that are alike. Idempotent."""
-import itertools, os, subprocess, sys
+import itertools, os, re, signal, subprocess, sys, threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import kafka_form
@@ -47,6 +47,11 @@ def consume(bootstrap, topic, where, count=None):
     place = {"start": "beginning", "end": "end"}.get(where, "s@" + where)
     k = kcat(bootstrap, topic, "-C", "-q", "-u", "-o", place, "-f", FORMAT, *(["-c", count] if count else ["-e"]),
              stdout=subprocess.PIPE)
+    rows(k)
+    sys.exit(k.wait())
+
+
+def rows(k):
     while line := k.stdout.readline():
         partition, offset, timestamp, n_key, n_value, headers = line.decode().rstrip("\n").split(" ", 5)
         key, value = bytes_of(k.stdout, int(n_key)), bytes_of(k.stdout, int(n_value))
@@ -54,7 +59,24 @@ def consume(bootstrap, topic, where, count=None):
         named = tuple(map(header, headers.split(","))) if headers else ()
         row = kafka_form.Record(int(partition), int(offset), int(timestamp), key, value, named)
         print(kafka_form.to_line(row), flush=True)
+
+
+def assignments(stream):
+    for line in stream:
+        sys.stderr.buffer.write(line)
+        if b"assigned:" in line:
+            print("=", *sorted(map(int, re.findall(rb"\[(\d+)\]", line.split(b"assigned:")[1]))), flush=True)
+
+
+def group(bootstrap, topic, name):
+    options = [x for o in ("session.timeout.ms=6000", "heartbeat.interval.ms=500", "auto.offset.reset=earliest",
+                           "auto.commit.interval.ms=200") for x in ("-X", o)]
+    k = subprocess.Popen(["kcat", "-b", bootstrap, "-E", "-u", "-f", FORMAT, *options, "-G", name, topic],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    signal.signal(signal.SIGTERM, lambda *_: k.terminate())
+    threading.Thread(target=assignments, args=(k.stderr,), daemon=True).start()
+    rows(k)
     sys.exit(k.wait())
 
 
-{"produce": produce, "consume": consume}[sys.argv[1]](*sys.argv[2:])
+{"produce": produce, "consume": consume, "group": group}[sys.argv[1]](*sys.argv[2:])

@@ -3,7 +3,7 @@
 are given. t/clients/install has put them into $PICO_CLIENTS_DIR; one that is not there says why.
 
 PICO_CLIENTS chooses: names, or `all`; those that are quick by default."""
-import collections, os, random, subprocess
+import collections, os, random, signal, subprocess, threading
 
 import kafka_form, tap
 
@@ -110,6 +110,37 @@ def produce(client, bootstrap, topic, codec, records, seconds=60):
     r = subprocess.run([*client.argv, "produce", bootstrap, topic, codec], env=_environment(client), input=lines,
                        capture_output=True, timeout=seconds)
     assert r.returncode == 0, f"{client.name} {codec} ended with {r.returncode}: {r.stderr.decode()[-2000:]}"
+
+
+class Member:
+    """A member of a group: what it was assigned last, and the records that it has got."""
+
+    def __init__(self, client, bootstrap, topic, group, *instance):
+        self.client, self.assigned, self.records = client, None, []
+        self.process = start(client, "group", bootstrap, topic, group, *instance)
+        self.errors = b""
+        self.threads = [threading.Thread(target=t, daemon=True) for t in (self._read, self._read_errors)]
+        for t in self.threads:
+            t.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            line = line.decode()
+            if line.startswith("="):
+                self.assigned = [int(p) for p in line[1:].split()]
+            else:
+                self.records.append(kafka_form.from_line(line))
+
+    def _read_errors(self):
+        self.errors = self.process.stderr.read()
+
+    def end(self, sig=signal.SIGTERM, seconds=30):
+        """Leaves the group, unless it is killed."""
+        self.process.send_signal(sig)
+        code = self.process.wait(seconds)
+        for t in self.threads:
+            t.join(seconds)
+        assert sig != signal.SIGTERM or code == 0, f"{self.client.name} ended with {code}: {self.errors.decode()[-2000:]}"
 
 
 def consume(client, bootstrap, topic, where, seconds=60):

@@ -27,6 +27,11 @@ void (*world_config)(struct node_config *c);
 
 /* -------------------------------------------------------------------- the node */
 
+struct objstore *world_store(void)
+{
+	return store;
+}
+
 static void on_serving(void *arg)
 {
 	serving = true;

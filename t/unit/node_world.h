@@ -16,6 +16,8 @@ extern uint64_t next_peer;              /* the connection of calls */
 extern struct node_groups world_groups; /* of the next node_up() */
 extern uint32_t world_max_message_size;
 
+/* What all of a test's nodes stand on. */
+struct objstore *world_store(void);
 /* For cmocka's groups: the node serves. */
 int world_set_up(void **state);
 int world_tear_down(void **state);
