@@ -6,9 +6,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 #include "common/must.h"
+#include "common/wire.h"
 #include "storaged/meta/object_message.h"
 #include "storaged/meta/snapshot.h"
 #include "storaged/offline/restore_priv.h"
@@ -173,14 +173,16 @@ static void build_topic(struct restoring *r, Meta__TopicEntity *t)
 	topic_emit(r, t);
 }
 
-/* A log whose topic came after the export: its records are there, its name is lost. */
+/* A log whose topic came after the export: its records are there, its name is lost. Its topic id follows from cluster and
+ * log, so that two restores agree. */
 static void build_nameless(struct restoring *r, const struct r_log *log)
 {
 	Meta__TopicEntity t = META__TOPIC_ENTITY__INIT;
 	Meta__PartitionEntity p = META__PARTITION_ENTITY__INIT, *partitions[1] = { &p };
 	uint8_t id[16];
 	char name[64], alias[64];
-	must(getrandom(id, sizeof(id), 0) == sizeof(id));
+	put_be64(id, state_chain_next(log->id, slice_of(state_cluster_uuid(r->state), 16)));
+	put_be64(id + 8, state_chain_next(~log->id, slice_of(state_cluster_uuid(r->state), 16)));
 	snprintf(name, sizeof(name), RESTORE_PREFIX "%016" PRIx64, log->id);
 	snprintf(alias, sizeof(alias), "restored.log-%016" PRIx64, log->id);
 	t.topic_id = (ProtobufCBinaryData){ .len = 16, .data = id };

@@ -81,15 +81,23 @@ static void log_start(struct restoring *r, struct r_log *log, size_t *n_raised)
 
 /* ------------------------------------------------------------------ contradictions */
 
-/* Recovery takes a log's frames one behind the other, from its end in data objects or its start on. */
+/* Where recovery expects a log's first frame: at its end in data objects; without those a fork's where its own records
+ * begin. */
+static uint64_t frames_begin(const struct restoring *r, const struct r_log *log)
+{
+	uint32_t partition;
+	if (log->has_entry)
+		return log->next;
+	const struct state_topic *t = state_topic_by_log(r->state, log->id, &partition);
+	return t == NULL ? 0 : state_partition_parent(t, partition).end;
+}
+
+/* It takes a log's frames one behind the other. */
 static void frames_walk(struct restoring *r)
 {
 	uint64_t *next = must_calloc(r->n_logs + 1, sizeof(*next));
-	for (size_t i = 0; i < r->n_logs; i++) {
-		next[i] = r->log[i].has_entry ? r->log[i].next : 0;
-		if (next[i] < r->log[i].start)
-			next[i] = r->log[i].start;
-	}
+	for (size_t i = 0; i < r->n_logs; i++)
+		next[i] = frames_begin(r, &r->log[i]);
 	for (size_t i = 0; i < r->n_sessions; i++) {
 		const struct r_session *s = &r->session[i];
 		for (size_t w = 0; w < s->n_wal; w++)

@@ -144,6 +144,11 @@ static bool read_log(struct run *r, struct sim_node *n, const struct run_topic *
 	return true;
 }
 
+bool audit_read_log(struct run *r, struct sim_node *n, const struct run_topic *t, uint32_t partition)
+{
+	return read_log(r, n, t, partition, false);
+}
+
 bool audit_read_back(struct run *r, bool final)
 {
 	struct sim_node *n = nodes_serving(r);

@@ -22,6 +22,7 @@ SIM_SOURCES = \
 	t/sim/audit.c \
 	t/sim/calls.c t/sim/calls.h \
 	t/sim/load.c t/sim/load.h \
+	t/sim/lost.c \
 	t/sim/main.c \
 	t/sim/nemesis.c \
 	t/sim/nodes.c t/sim/nodes.h \

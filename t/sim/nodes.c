@@ -105,7 +105,7 @@ struct sim_node *node_begin(struct run *r)
 	n->proc = sim_proc_new(&r->sim, on_dead, n);
 	n->store = sim_store_new(&r->bucket, n->proc);
 	n->wal_store = r->two_buckets ? sim_store_new(&r->wal_bucket, n->proc) : n->store;
-	n->sql = sim_sql_new(&r->db, n->proc);
+	n->sql = sim_sql_new(r->database, n->proc);
 	struct node_config config = r->config;
 	env_random(&n->proc->env, config.meta.boot_id, sizeof(config.meta.boot_id));
 	int rc = node_new(&n->proc->env, n->store, n->wal_store, n->sql, &config, &events, n, &n->node);

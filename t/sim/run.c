@@ -80,6 +80,7 @@ static void configure(struct run *r)
 	c->sweep_interval_ms = sim_chance(s, 500) ? sim_between(s, 100, 10000) : 0;
 	c->rewrite_patience_ms = sim_chance(s, 500) ? sim_between(s, 10, 3000) : 0;
 	c->index_cache_size = sim_chance(s, 500) ? 4 << 10 : 0;
+	c->meta.export_ms = sim_chance(s, 500) ? sim_between(s, 100, 10000) : 0;
 	c->open_logs = sim_chance(s, 500) ? sim_between(s, 1, 16) : 0;
 	memset(c->meta.instance, 7, sizeof(c->meta.instance));
 	c->wal_url.has_batch_interval = true;
@@ -206,6 +207,7 @@ static void finish(struct run *r)
 	sim_bucket_done(&r->bucket);
 	sim_bucket_done(&r->wal_bucket);
 	sim_db_done(&r->db);
+	sim_db_done(&r->restored);
 	history_done(&r->history);
 	free(r);
 }
@@ -224,7 +226,10 @@ void run_seed(const struct run_options *o, struct run_result *ret_result)
 	r->two_buckets = sim_chance(&r->sim, 300);
 	r->fat = sim_chance(&r->sim, 250);
 	r->trims_all = sim_chance(&r->sim, 300);
+	r->loses_database = sim_chance(&r->sim, 400);
 	sim_db_init(&r->db, &r->sim);
+	sim_db_init(&r->restored, &r->sim);
+	r->database = &r->db;
 	configure(r);
 	safety(r);
 	if (!r->failed)
@@ -233,5 +238,7 @@ void run_seed(const struct run_options *o, struct run_result *ret_result)
 		read_back(r);
 	if (!r->failed)
 		judge(r);
+	if (!r->failed && r->loses_database)
+		lost_database(r);
 	finish(r);
 }

@@ -8,6 +8,7 @@
  *   calls.c    a call on its way to a node and back
  *   load.c     the clients that append; readers.c: those that read, create and delete
  *   audit.c    what stands in logs and bucket at the end
+ *   lost.c     the database is lost and built again from the bucket
  *   nemesis.c  what goes wrong besides single operations
  */
 #ifndef T_SIM_RUN_H
@@ -42,7 +43,8 @@ struct run {
 	struct sim sim;
 	struct sim_bucket bucket, wal_bucket;
 	bool two_buckets;               /* WAL objects have a bucket of their own */
-	struct sim_db db;
+	struct sim_db db, restored;
+	struct sim_db *database;        /* that nodes start on: db, after it was lost restored */
 	struct history history;
 	struct sim_node *nodes;         /* newest first */
 	struct node_config config;
@@ -55,6 +57,7 @@ struct run {
 	bool nemesis;
 	bool healed;
 	bool fat;                       /* large records: the arena gets full */
+	bool loses_database;            /* at the end */
 	bool trims_all;                 /* every topic is trimmed, and often to its end */
 	uint64_t newest_session;        /* that ever served */
 	bool restart_due;
@@ -76,5 +79,11 @@ void nemesis_stop(struct sim_node *n);     /* in order */
 /* Reads every topic and log into the history as the final logs, through the newest node. False: not in time. */
 bool audit_read_back(struct run *r, bool final);
 void audit_bucket(struct run *r);
+struct run_topic;
+/* Reads a partition through n, into records of the history. False: not in time. */
+bool audit_read_log(struct run *r, struct sim_node *n, const struct run_topic *t, uint32_t partition);
+
+/* lost.c: after the final read-back. */
+void lost_database(struct run *r);
 
 #endif

@@ -131,6 +131,20 @@ static void db_entity(struct sim_db *db, const struct sim_entity *e)
 	db->entities[db->n_entities++] = entity_copy(e);
 }
 
+void sim_db_fill(struct sim_db *db, const struct sql_row *row, const struct sql_entity *entities, size_t n)
+{
+	must(db->n_rows == 0 && db->n_entities == 0);
+	db_append(db, row);
+	for (size_t i = 0; i < n; i++) {
+		struct sim_entity e = {
+			.key = (uint8_t *)(uintptr_t)entities[i].key.p, .key_len = entities[i].key.n, .idx = entities[i].idx,
+			.payload = (uint8_t *)(uintptr_t)entities[i].payload.p, .payload_len = entities[i].payload.n,
+		};
+		db_entity(db, &e);
+	}
+	db->snapshot_idx = row->idx;
+}
+
 static void db_truncate(struct sim_db *db, uint64_t keep_from)
 {
 	size_t gone = 0;

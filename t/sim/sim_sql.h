@@ -28,6 +28,8 @@ struct sim_db {
 
 void sim_db_init(struct sim_db *db, struct sim *s);
 void sim_db_done(struct sim_db *db);
+/* What a restore made, into an empty one. */
+void sim_db_fill(struct sim_db *db, const struct sql_row *row, const struct sql_entity *entities, size_t n);
 void sim_db_away(struct sim_db *db, bool away);
 
 /* Freed with its free op. */

@@ -113,6 +113,11 @@ void sim_bucket_done(struct sim_bucket *b)
 	}
 	while (b->parts != NULL)
 		bucket_drop_upload(b, b->parts->upload_id);
+	while (b->n_exports > 0) {
+		free(b->exports[--b->n_exports].key);
+		free(b->exports[b->n_exports].data);
+	}
+	free(b->exports);
 	while (b->n_deleted > 0)
 		free(b->deleted[--b->n_deleted]);
 	free(b->deleted);
@@ -168,6 +173,15 @@ static void bucket_put(struct sim_bucket *b, const char *key, const uint8_t *dat
 	o->data = must_memdup(data, size);
 	o->size = size;
 	b->n_puts++;
+}
+
+static void export_keep(struct sim_bucket *b, const char *key, const uint8_t *data, size_t size)
+{
+	if ((b->n_exports & (b->n_exports - 1)) == 0)
+		b->exports = must_realloc(b->exports, (b->n_exports == 0 ? 1 : b->n_exports * 2) * sizeof(*b->exports));
+	b->exports[b->n_exports++] = (struct sim_object){
+		.key = must_strdup(key), .data = must_memdup(data, size), .size = size,
+	};
 }
 
 static void bucket_del(struct sim_bucket *b, const char *key)
@@ -303,6 +317,8 @@ static void put_effect(struct store_op *op)
 		return;
 	}
 	bucket_put(op->bucket, op->key, op->data, op->size);
+	if (strncmp(op->key, "meta/", 5) == 0)
+		export_keep(op->bucket, op->key, op->data, op->size);
 	sim_trace(s, "put effect", op->number, op->size);
 }
 

@@ -38,6 +38,8 @@ struct sim_bucket {
 	uint64_t n_uploads_ever;
 	enum sim_weather weather;
 	uint64_t n_puts;                /* effects */
+	struct sim_object *exports;     /* every metadata export that was ever stored */
+	size_t n_exports;
 	char **deleted;                 /* keys that were there, ever */
 	size_t n_deleted;
 	bool no_corruption;             /* bodies of gets come back as they are */
