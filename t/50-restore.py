@@ -99,6 +99,9 @@ def _():
     same(node.stop(), 0)
     assert exports(node), "no export"
     lose_database(node)
+    node.spawn()        # who does not know yet: refused, and told what to do
+    assert node.process.wait(60) not in (0, None)
+    assert "pico admin restore-metadata" in node.log() and os.path.exists(f"{node.dir}/data/meta.db"), node.log()[-800:]
     out = restore(node)
     assert "3 topics" in out and "0 of them written after the export" in out, out
     node.start()

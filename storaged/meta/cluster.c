@@ -68,7 +68,8 @@ static void compare(struct cluster_check *c, const Meta__ClusterObject *o)
 		snprintf(theirs, sizeof(theirs), "(unreadable)");
 	snprintf(text, sizeof(text),
 		 "database %s is of cluster %s, storage %s of cluster %s: they do not belong together. Start with the "
-		 "database and the storage of one cluster, or give a new cluster an empty storage prefix",
+		 "database and the storage of one cluster, or give a new cluster an empty storage prefix; a database that was "
+		 "lost is made again by `pico admin restore-metadata`",
 		 c->database, ours, url, theirs);
 	refuse(c, text);
 }

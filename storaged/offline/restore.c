@@ -115,7 +115,7 @@ static int write_fail(struct restored *r, const char *fmt, ...)
 	return -1;
 }
 
-/* Nothing but what a start that came to nothing leaves may be there. */
+/* Nothing but what a start leaves that was refused may be there: InitCluster, the first row, and no node. */
 static bool is_empty(struct restored *r, const char *path)
 {
 	struct sqlite_db d;
@@ -132,7 +132,7 @@ static bool is_empty(struct restored *r, const char *path)
 	}
 	if (!ok)
 		write_fail(r, "%s", d.text);
-	else if (rows.last_idx > 0 || entities.idx > 0 || entities.n > 0)
+	else if (rows.last_idx > 1 || entities.idx > 0 || entities.n > 0)
 		write_fail(r, "%s is a database with content, up to row %" PRIu64 ": it is not overwritten. Start the node on "
 			   "it, or move it away", path, rows.last_idx > entities.idx ? rows.last_idx : entities.idx);
 	sqlite_rows_done(&rows);
