@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What librdkafka's idempotent producer reaches:
+ * What librdkafka's producer reaches:
  *
- *   bench-rdkafka HOST:PORT TOPIC SECONDS BATCH [BYTES]
+ *   bench-rdkafka HOST:PORT TOPIC SECONDS BATCH [BYTES [IDEMPOTENCE]]
  *
- * One partition, batches of at most BATCH records of BYTES (1024), five requests in flight. Prints records and MB a
+ * One partition, batches of at most BATCH records of BYTES (1024), IDEMPOTENCE true (as it is by default) or false, five
+ * requests in flight allowed; an idempotent one of 2.0.2 uses one of them. Prints records and MB a
  * second of what was acknowledged; a record that was not ends it with an error.
  */
 #include <librdkafka/rdkafka.h>
@@ -46,13 +47,13 @@ static void set(rd_kafka_conf_t *conf, const char *name, const char *value)
 		fail(why);
 }
 
-static rd_kafka_t *producer_new(const char *bootstrap, const char *batch)
+static rd_kafka_t *producer_new(const char *bootstrap, const char *batch, const char *idempotence)
 {
 	char why[256], queue[20];
 	snprintf(queue, sizeof(queue), "%ld", QUEUE_BATCHES * atol(batch));
 	rd_kafka_conf_t *conf = rd_kafka_conf_new();
 	set(conf, "bootstrap.servers", bootstrap);
-	set(conf, "enable.idempotence", "true");
+	set(conf, "enable.idempotence", idempotence);
 	set(conf, "max.in.flight.requests.per.connection", "5");
 	set(conf, "batch.num.messages", batch);
 	set(conf, "batch.size", "10000000");
@@ -78,13 +79,13 @@ static void produce_one(rd_kafka_t *rk, rd_kafka_topic_t *topic, void *value, si
 int main(int argc, char **argv)
 {
 	size_t bytes = argc > 5 ? strtoul(argv[5], NULL, 10) : 1024;
-	if (argc < 5 || argc > 6 || bytes == 0 || bytes > 1000000) {
-		fprintf(stderr, "usage: bench-rdkafka HOST:PORT TOPIC SECONDS BATCH [BYTES]\n");
+	if (argc < 5 || argc > 7 || bytes == 0 || bytes > 1000000) {
+		fprintf(stderr, "usage: bench-rdkafka HOST:PORT TOPIC SECONDS BATCH [BYTES [IDEMPOTENCE]]\n");
 		return 2;
 	}
 	double seconds = atof(argv[3]);
 	char *value = calloc(1, bytes);
-	rd_kafka_t *rk = producer_new(argv[1], argv[4]);
+	rd_kafka_t *rk = producer_new(argv[1], argv[4], argc > 6 ? argv[6] : "true");
 	rd_kafka_topic_t *topic = rd_kafka_topic_new(rk, argv[2], NULL);
 	if (value == NULL || topic == NULL)
 		fail("out of memory");

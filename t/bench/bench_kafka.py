@@ -13,9 +13,9 @@ BURST = ARENA * 3 // 10                 # below half of the arena, and below wha
 ROLES = ("storaged", "worker-kafka")
 
 
-def pico_bench(node, *args):
+def pico_bench(port, *args):
     return json.loads(run(os.path.join(tap.build, "pico"), "bench", "--protocol", "kafka", "--output", "json",
-                          "--bootstrap", f"127.0.0.1:{node.kafka_port}", *map(str, args)))
+                          "--bootstrap", f"127.0.0.1:{port}", *map(str, args)))
 
 
 def fresh(*options):
@@ -25,35 +25,50 @@ def fresh(*options):
 # --------------------------------------------------------------------- producing
 
 
-def rdkafka(node, topic, batch):
-    """Records a second of librdkafka's idempotent producer."""
-    out = program("bench-rdkafka", f"127.0.0.1:{node.kafka_port}", topic, min(SECONDS, 3), batch)
+def rdkafka(port, batch, idempotence="true"):
+    """Records a second of librdkafka's producer."""
+    out = program("bench-rdkafka", f"127.0.0.1:{port}", "rd", min(SECONDS, 3), batch, 1024, idempotence)
     return float(re.search(r"records-per-s got ([\d.]+)", out)[1])
 
 
-def librdkafka_producer():
-    if not os.path.exists(os.path.join(bench, "bench-rdkafka")):
-        print("skip librdkafka-producer: librdkafka-dev is not installed", flush=True)
-        return
+def own(port):
+    """The same load from a client that costs less: an idempotent producer with five batches under way."""
+    return pico_bench(port, "-d", 2, "-n", 64, "-w", 5, "--no-read")["write"]["records_per_sec"]
+
+
+def beside_stand_in(name, goal, node, producer):
+    """Beside a broker that keeps nothing and answers each batch after the time that a bare put of it takes; and what the
+    client reaches when it answers at once."""
+    rates = []
+    for _ in range(ROUNDS):
+        rate = producer(node.kafka_port)
+        put_us = round(1000 * disk(node.dir, 100, 66 << 10)["bare-loop-put-p50-ms"])
+        with BareServer(put_us, program="bench-broker") as port:
+            rates.append((rate, producer(port), put_us))
+    figure(name, goal, f"{median(r for r, *_ in rates):.0f}", f"stand-in with a put of {median(p for *_, p in rates)} us",
+           f"{median(r / base for r, base, _ in rates):.2f}")
+    with BareServer(0, program="bench-broker") as port:
+        figure(f"{name}-from-a-stand-in", "-", f"{producer(port):.0f}")
+
+
+def producers():
+    if os.path.exists(os.path.join(bench, "bench-rdkafka")):
+        librdkafka_producers()
+    else:
+        print("skip librdkafka: librdkafka-dev is not installed", flush=True)
     node = fresh()
-    assert node.http("PUT", "/rd").status == 201
-    rates = [(rdkafka(node, "rd", 64), sequential(node.dir)) for _ in range(ROUNDS)]
-    figure("librdkafka-1KiB-batch-64-per-s", "100000", f"{median(r for r, _ in rates):.0f}", "sequential write",
-           f"{median(r * 1024 / 1e6 / base for r, base in rates):.2f}")
-    rates = [(rdkafka(node, "rd", 1), disk(node.dir, 200)["store-puts-2-in-flight-per-s"]) for _ in range(ROUNDS)]
-    figure("librdkafka-1KiB-batch-1-per-s", "-", f"{median(r for r, _ in rates):.0f}", "WAL objects, 2 in flight",
-           f"{median(r / base for r, base in rates):.2f}")
+    beside_stand_in("pico-bench-1KiB-batch-64-per-s", "100000", node, own)
     node.stop()
 
 
-def same_shape():
-    """The same load from a client that costs less."""
-    node, rates = fresh(), []
-    for _ in range(ROUNDS):
-        w = pico_bench(node, "-d", 2, "-n", 64, "-w", 5, "--no-read")["write"]
-        rates.append((w["records_per_sec"], sequential(node.dir)))
-    figure("pico-bench-1KiB-batch-64-per-s", "100000", f"{median(r for r, _ in rates):.0f}", "sequential write",
-           f"{median(r * 1024 / 1e6 / base for r, base in rates):.2f}")
+def librdkafka_producers():
+    node = fresh()
+    assert node.http("PUT", "/rd").status == 201
+    beside_stand_in("librdkafka-1KiB-batch-64-per-s", "100000", node, lambda port: rdkafka(port, 64))
+    beside_stand_in("librdkafka-not-idempotent-1KiB-batch-64-per-s", "100000", node, lambda port: rdkafka(port, 64, "false"))
+    rates = [(rdkafka(node.kafka_port, 1), disk(node.dir, 200)["store-puts-2-in-flight-per-s"]) for _ in range(ROUNDS)]
+    figure("librdkafka-1KiB-batch-1-per-s", "-", f"{median(r for r, _ in rates):.0f}", "WAL objects, 2 in flight",
+           f"{median(r / base for r, base in rates):.2f}")
     node.stop()
 
 
@@ -62,11 +77,11 @@ def burst():
     rates, cpus = [], {r: [] for r in ROLES}
     for _ in range(ROUNDS):
         node = fresh()
-        pico_bench(node, "-d", 1, "-n", 64, "-t", 50, "--no-read")        # whatever is done once
+        pico_bench(node.kafka_port, "-d", 1, "-n", 64, "-t", 50, "--no-read")        # whatever is done once
         base = sequential(node.dir)
         with Used(node, *ROLES) as used:
             # For a second, and no faster than the burst a second: so the bound holds whatever the machine does.
-            w = pico_bench(node, "-d", 1, "-n", 256, "-w", 64, "--partitions", 16, "--connections", 4, "-t",
+            w = pico_bench(node.kafka_port, "-d", 1, "-n", 256, "-w", 64, "--partitions", 16, "--connections", 4, "-t",
                            BURST >> 20, "--no-read")["write"]
         rates.append((w["mib_per_sec"] * 1.048576, base))
         for r in ROLES:
@@ -97,7 +112,7 @@ def fetches(node, topic, path):
 def consumer():
     """One connection that asks for the next MiB when it has the last; beside a server that only writes such answers."""
     node = fresh()
-    pico_bench(node, "-d", 2, "-n", 64, "-w", 5, "-t", 100, "--no-read", "--keep")
+    pico_bench(node.kafka_port, "-d", 2, "-n", 64, "-w", 5, "-t", 100, "--no-read", "--keep")
     topic = node.http("GET", "/?prefix=/bench.").json()["streams"][0]["name"][1:]
     with tempfile.NamedTemporaryFile() as f:
         fetches(node, topic, f.name)
@@ -119,7 +134,7 @@ def consumer():
 
 def end_to_end():
     node = fresh()
-    runs = [(pico_bench(node, "-d", 3, "-n", 10, "-t", 5, "--tail")["read"], disk(node.dir, 200)) for _ in range(ROUNDS)]
+    runs = [(pico_bench(node.kafka_port, "-d", 3, "-n", 10, "-t", 5, "--tail")["read"], disk(node.dir, 200)) for _ in range(ROUNDS)]
     for p in (50, 99):
         base = f"bare-loop-put-p{p}-ms"
         figure(f"producer-to-consumer-p{p}-ms", "-", f"{median(r[f'p{p}_ms'] for r, _ in runs):.2f}", f"bench-disk p{p}",
@@ -128,8 +143,7 @@ def end_to_end():
 
 
 def figures():
-    librdkafka_producer()
-    same_shape()
+    producers()
     burst()
     consumer()
     end_to_end()

@@ -25,9 +25,9 @@ def program(name, *argv):
     return run(os.path.join(bench, name), *map(str, argv))
 
 
-def disk(directory, puts=500):
+def disk(directory, puts=500, *size):
     """{name: value} of bench-disk."""
-    out = program("bench-disk", directory, puts)
+    out = program("bench-disk", directory, puts, *size)
     return {m[1]: float(m[2]) for m in re.finditer(r"^(\S+) got ([\d.]+)", out, re.M)}
 
 
@@ -58,10 +58,11 @@ class Used:
 
 
 class BareServer:
-    """bench-net from memory, the base line of reads: with BareServer("serve", BYTES, PIECE, MEMORY) as port."""
+    """bench-net from memory, the base line of reads: with BareServer("serve", BYTES, PIECE, MEMORY) as port. Or another
+    program that prints its port."""
 
-    def __init__(self, *argv):
-        self.argv = [os.path.join(bench, "bench-net"), *map(str, argv)]
+    def __init__(self, *argv, program="bench-net"):
+        self.argv = [os.path.join(bench, program), *map(str, argv)]
 
     def __enter__(self):
         self.process = subprocess.Popen(self.argv, stdout=subprocess.PIPE, text=True)

@@ -6,7 +6,10 @@ t_bench_bench_net_LDADD = $(COMMON_LIBS)
 EXTRA_PROGRAMS += t/bench/bench-kmsg
 t_bench_bench_kmsg_SOURCES = t/bench/bench-kmsg.c
 t_bench_bench_kmsg_LDADD = $(COMMON_LIBS)
-bench_targets = t/bench/bench-net t/bench/bench-kmsg
+EXTRA_PROGRAMS += t/bench/bench-broker
+t_bench_bench_broker_SOURCES = t/bench/bench-broker.c
+t_bench_bench_broker_LDADD = $(COMMON_LIBS)
+bench_targets = t/bench/bench-net t/bench/bench-kmsg t/bench/bench-broker
 # Only where librdkafka is.
 if HAVE_RDKAFKA
 EXTRA_PROGRAMS += t/bench/bench-rdkafka
