@@ -44,8 +44,9 @@ enum kafka_error error_of(struct request *r, enum pico_error_kind kind, enum err
 /* Of a part of a LOOKUP that was refused; current_epoch: the leader's as the client knows it, or -1. */
 enum kafka_error lookup_error_of(struct request *r, const Ipc__LookupAnswer__Part *part, int32_t current_epoch);
 
-/* The path and whether it is reserved of a topic that a Kafka client creates; NULL when there is no room. */
-const char *topic_path_of(struct request *r, struct slice name, bool *ret_reserved);
+/* What a topic of that name is created with when a Kafka client asks for it; false when there is no room. */
+#define CREATES_MAX 256                 /* topics of one CREATE_MANY */
+bool create_fill(struct request *r, struct slice name, uint32_t partitions, Ipc__CreateRequest *ret);
 /* A C string in the region; NULL when there is no room. */
 char *request_string(struct request *r, struct slice s);
 /* Every byte 0: no id. */

@@ -10,9 +10,7 @@
 #include "common/topic_config.h"
 #include "common/topic_name.h"
 
-#define CREATES_MAX 256
 #define FAULT_MAX 16384                 /* bytes of what is said of a config */
-#define CONTENT_TYPE "application/octet-stream"
 
 struct create {
 	struct kmsg_create_topics_response *response;
@@ -204,15 +202,7 @@ static bool fill_configs(struct request *r, const struct kmsg_create_topics_requ
 
 static bool fill_create(struct request *r, const struct kmsg_create_topics_request_topic *t, Ipc__CreateRequest *m)
 {
-	bool reserved;
-	ipc__create_request__init(m);
-	m->name = (char *)(uintptr_t)topic_path_of(r, t->name, &reserved);
-	m->kafka_topic = request_string(r, t->name);
-	m->has_kafka_topic = true;
-	m->content_type = (char *)(uintptr_t)CONTENT_TYPE;
-	m->partitions = n_partitions(r, t);
-	m->reserved_allowed = reserved;
-	return m->name != NULL && m->kafka_topic != NULL && fill_owners(r, t, m) && fill_configs(r, t, m);
+	return create_fill(r, t->name, n_partitions(r, t), m) && fill_owners(r, t, m) && fill_configs(r, t, m);
 }
 
 static void create_next(struct request *r)

@@ -117,13 +117,19 @@ char *request_string(struct request *r, struct slice s)
 }
 
 /* Names that other protocols keep to themselves stand below /_kafka. */
-const char *topic_path_of(struct request *r, struct slice name, bool *ret_reserved)
+bool create_fill(struct request *r, struct slice name, uint32_t partitions, Ipc__CreateRequest *ret)
 {
+	ipc__create_request__init(ret);
 	struct slice path = region_printf(&r->region, "/%.*s", (int)name.n, (const char *)name.p);
-	*ret_reserved = path.p != NULL && topic_path_is_reserved(path);
-	if (*ret_reserved)
+	ret->reserved_allowed = topic_path_is_reserved(path);
+	if (ret->reserved_allowed)
 		path = region_printf(&r->region, "/_kafka/%.*s", (int)name.n, (const char *)name.p);
-	return path.p != NULL ? request_string(r, path) : NULL;
+	ret->name = request_string(r, path);
+	ret->kafka_topic = request_string(r, name);
+	ret->has_kafka_topic = true;
+	ret->content_type = (char *)(uintptr_t)"application/octet-stream";
+	ret->partitions = partitions;
+	return !r->region.failed;
 }
 
 bool uuid_is_zero(const struct kmsg_uuid *id)

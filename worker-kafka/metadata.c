@@ -8,9 +8,7 @@
 
 #include "common/topic_name.h"
 
-#define CREATES_MAX 256
 #define PAGE 1000
-#define CONTENT_TYPE "application/octet-stream"
 
 struct metadata {
 	struct kmsg_metadata_response *response;
@@ -118,19 +116,6 @@ static void on_made(struct request *r, const struct pico_error *e, const Protobu
 	make_missing(r);
 }
 
-static bool fill_create(struct request *r, struct slice name, Ipc__CreateRequest *m)
-{
-	bool reserved;
-	ipc__create_request__init(m);
-	m->name = (char *)(uintptr_t)topic_path_of(r, name, &reserved);
-	m->kafka_topic = request_string(r, name);
-	m->has_kafka_topic = true;
-	m->content_type = (char *)(uintptr_t)CONTENT_TYPE;
-	m->partitions = (uint32_t)r->server->conf->num_partitions;
-	m->reserved_allowed = reserved;
-	return m->name != NULL && m->kafka_topic != NULL;
-}
-
 static void make_missing(struct request *r)
 {
 	struct metadata *d = r->state;
@@ -145,7 +130,8 @@ static void make_missing(struct request *r)
 	bool good = create != NULL && list != NULL;
 	for (uint32_t i = 0; i < n && good; i++) {
 		list[i] = &create[i];
-		good = fill_create(r, d->response->topics[d->missing[d->next_missing + i]].name, &create[i]);
+		good = create_fill(r, d->response->topics[d->missing[d->next_missing + i]].name,
+				   (uint32_t)r->server->conf->num_partitions, &create[i]);
 	}
 	if (!good) {
 		request_close(r, "memory");

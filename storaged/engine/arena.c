@@ -268,6 +268,7 @@ void arena_commit(struct arena *a, uint32_t size, struct arena_place at, bool st
 	s->fill += size;
 	a->unpacked += size;
 	a->unstored += stored ? 0 : size;
+	metric_set(METRIC_ARENA_UNPACKED_BYTES, a->unpacked);
 	metric_set(METRIC_ARENA_UNSTORED_BYTES, a->unstored);
 }
 
@@ -281,6 +282,7 @@ void arena_packed(struct arena *a, uint32_t session, uint64_t seq_end)
 		x->segment->unpacked--;
 		a->unpacked -= x->length;
 	}
+	metric_set(METRIC_ARENA_UNPACKED_BYTES, a->unpacked);
 	a->config.on_room(a->config.arg);
 }
 

@@ -223,7 +223,6 @@ static void on_committed(void *arg, bool applied, const char *why)
 	if (is_running(p))
 		p->since_ms = 0;
 	arena_packed(&e->arena, p->at, s->watermark);
-	metric_set(METRIC_ARENA_UNPACKED_BYTES, e->arena.unpacked);
 	p->phase = PACK_RELEASE;
 	pack_release_some(p);
 }

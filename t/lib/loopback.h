@@ -8,7 +8,7 @@
 
 #include "t/lib/scripted_node.h"
 
-#define SOON 5000       /* what takes longer has failed */
+#define SOON 30000      /* what takes longer has failed */
 
 /* The place of everything below; its node parks every call from now on. Before place_up(). */
 void loopback_open(struct place *p);
