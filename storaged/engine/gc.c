@@ -11,6 +11,7 @@
 
 #include "common/metrics.h"
 #include "storaged/data/data_state.h"
+#include "storaged/engine/merge.h"
 #include "storaged/engine/damage.h"
 #include "storaged/engine/gc_delete.h"
 #include "storaged/engine/log_load.h"
@@ -316,7 +317,7 @@ static void on_step(void *arg)
 		enum look found = object_look(g, row, &steps);
 		if (found == LOOK_WAIT)
 			return;
-		if (found == LOOK_KEPT)
+		if (found == LOOK_KEPT || merger_reads(e->merger, g->object.id))
 			object_keep(g);
 		else
 			g->dead[g->n_dead++] = g->object.id;

@@ -139,6 +139,14 @@ void merger_consider(struct merger *m)
 			merge_begin(m, level, run);
 }
 
+bool merger_reads(const struct merger *m, struct object_id id)
+{
+	for (uint32_t i = 0; i < m->n_inputs; i++)
+		if (object_id_is_equal(m->inputs[i].row.id, id))
+			return true;
+	return false;
+}
+
 void merger_rewrite(struct merger *m, const struct object_row *row)
 {
 	if (!is_free(m))
@@ -207,6 +215,7 @@ static void merge_fail(struct merger *m)
 	for (size_t i = 0; i < m->n_rows; i++)
 		sweep_forget(m->engine->sweep, m->rows[i].id);
 	merge_reset(m);
+	gc_consider(m->engine->gc);
 	m->pause = (struct env_timer){ .on_fire = on_pause_end, .arg = m };
 	env_timer_start(m->engine->env, &m->pause, env_now_ms(m->engine->env) + FAILED_PAUSE_MS);
 }

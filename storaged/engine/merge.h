@@ -18,6 +18,8 @@ void merger_free(struct merger *m);
 
 /* Begins a merge where a level has runs enough. Cheap; called when runs came. */
 void merger_consider(struct merger *m);
+/* The merge under way reads it, and a commit that removes it would be in vain. */
+bool merger_reads(const struct merger *m, struct object_id id);
 /* Begins to rewrite this unmarked object to what lives in it, or does nothing: it is busy. */
 void merger_rewrite(struct merger *m, const struct object_row *row);
 

@@ -16,6 +16,7 @@
 
 #define PAGE 1000u
 #define RETRY_MS 60000u
+#define FORGOTTEN_MS 10000u             /* what was given up goes that soon */
 #define PREFIX_MAX 32u
 #define FORGOTTEN_MAX 65536u            /* the rest is the next session's to sweep */
 
@@ -32,6 +33,7 @@ struct sweep {
 	size_t n, at;                   /* at: upload being aborted */
 	struct object_id *forgotten;    /* kept: a put that is late comes after its delete */
 	size_t n_forgotten;
+	bool again;                     /* something was given up during this round */
 };
 
 static void sweep_page(struct sweep *s);
@@ -123,6 +125,9 @@ static void sweep_wait(struct sweep *s, uint64_t ms)
 {
 	s->phase = SWEEP_IDLE;
 	cursor_set(s, NULL, NULL);
+	if (s->again && ms > FORGOTTEN_MS)
+		ms = FORGOTTEN_MS;
+	s->again = false;
 	env_timer_start(s->engine->env, &s->timer, env_now_ms(s->engine->env) + ms);
 }
 
@@ -252,6 +257,11 @@ void sweep_forget(struct sweep *s, struct object_id id)
 		return;
 	s->forgotten = must_realloc(s->forgotten, (s->n_forgotten + 1) * sizeof(*s->forgotten));
 	s->forgotten[s->n_forgotten++] = id;
+	uint64_t soon = env_now_ms(s->engine->env) + FORGOTTEN_MS;
+	if (s->phase != SWEEP_IDLE)
+		s->again = true;
+	else if (s->timer.at_ms > soon)
+		env_timer_start(s->engine->env, &s->timer, soon);
 }
 
 struct sweep *sweep_new(struct engine *e)
