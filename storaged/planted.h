@@ -19,6 +19,12 @@ enum planted {
 	PLANTED_ACK_OUT_OF_ORDER,       /* an object's appends are answered before older objects are stored */
 	PLANTED_SEAL_DELETED,           /* the object at the cut is deleted after recovery */
 	PLANTED_SWEEP_BY_AGE,           /* the orphan sweep deletes what is not committed, whoever may commit it yet */
+	PLANTED_NEWEST_BY_RUN,          /* a log's newest state entry is that of its youngest run, which a merge may have made */
+	PLANTED_STATE_WITH_RECORDS,     /* a merge drops a log's state with its last record */
+	PLANTED_COMMIT_UNCHECKED,       /* a commit is applied whoever made it and wherever the watermark stands */
+	PLANTED_SNAPSHOT_WITHOUT_BASE,  /* a snapshot is written over one that another process wrote meanwhile */
+	PLANTED_CUT_WITHOUT_SEALS,      /* a session ends at its first missing object; nothing keeps its process from going on */
+	PLANTED_TRASH_BEFORE_COMMIT,    /* WAL objects are deleted when what was packed is stored, before it is committed */
 };
 
 #ifdef PICO_PLANTED_BUGS

@@ -15,6 +15,7 @@
 #include "storaged/engine/damage.h"
 #include "storaged/engine/gc_delete.h"
 #include "storaged/engine/log_load.h"
+#include "storaged/planted.h"
 
 #define DELAY_MS 1000u                  /* what comes in that time is one pass */
 #define RETRY_MS 5000u
@@ -76,6 +77,8 @@ static enum superseded is_superseded(const struct gc *g, uint64_t log_id, uint32
 	const struct log_open *o = log->is_open ? log->open : NULL;
 	if (o == NULL || !o->loaded)
 		return log->epoch == epoch && (o == NULL ? log->next : o->packed.next) == next ? SUPERSEDED_NO : SUPERSEDED_UNKNOWN;
+	if (planted(PLANTED_NEWEST_BY_RUN))
+		return o->complete_next != next ? SUPERSEDED_YES : SUPERSEDED_NO;
 	bool above = o->complete_epoch != epoch ? o->complete_epoch > epoch : o->complete_next > next;
 	return above ? SUPERSEDED_YES : SUPERSEDED_NO;
 }

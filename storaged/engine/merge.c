@@ -25,6 +25,7 @@
 #include "storaged/engine/merge_input.h"
 #include "storaged/engine/pack_store.h"
 #include "storaged/engine/sweep.h"
+#include "storaged/planted.h"
 
 #define MERGE_OBJECT_MAX (32u << 20)
 #define SINGLE_MIN (4u << 20)           /* a log with that much in a merge leaves the levels */
@@ -456,13 +457,15 @@ static enum input_answer merge_copy(struct merger *m, const struct log *log)
 /* --------------------------------------------------------------------- settle */
 
 /* false: the entries contradict each other. */
-static bool entry_put(struct merger *m)
+static bool entry_put(struct merger *m, struct log *log)
 {
 	bool good = data_state_fold_all(m->entries, m->n_entries) == NULL;
 	const Frame__State *newest = m->entries[0];
 	m->n_entries = 1;
 	if (!good)
 		return false;
+	if (planted(PLANTED_NEWEST_BY_RUN) && newest->complete && log->is_open && log->open->loaded)
+		log->open->complete_next = newest->next;
 	size_t n = frame__state__get_packed_size(newest);
 	uint8_t *bytes = must_calloc(1, n + 1);
 	frame__state__pack(newest, bytes);
@@ -474,7 +477,7 @@ static bool entry_put(struct merger *m)
 }
 
 /* NONE: an object is being stored first. */
-static enum input_answer merge_settle(struct merger *m, const struct log *log)
+static enum input_answer merge_settle(struct merger *m, struct log *log)
 {
 	if (m->own != NULL) {
 		if (!data_builder_is_empty(m->own)) {
@@ -484,7 +487,10 @@ static enum input_answer merge_settle(struct merger *m, const struct log *log)
 		data_builder_free(m->own);
 		m->own = NULL;
 	}
-	if (log != NULL && m->n_entries > 0 && !entry_put(m))
+	bool keeps = log != NULL && m->n_entries > 0;
+	if (planted(PLANTED_STATE_WITH_RECORDS))
+		keeps = keeps && m->n_blocks > 0 && m->blocks[m->n_blocks - 1].entry.end > log->start;
+	if (keeps && !entry_put(m, log))
 		return INPUT_FAILED;
 	log_forget(m);
 	m->phase = MERGE_GATHER;
@@ -508,7 +514,7 @@ static void merge_end(struct merger *m)
 
 static enum input_answer merge_one(struct merger *m)
 {
-	const struct log *log = m->has_log ? log_table_find(&m->engine->logs, m->log_id) : NULL;
+	struct log *log = m->has_log ? log_table_find(&m->engine->logs, m->log_id) : NULL;
 	switch (m->phase) {
 	case MERGE_GATHER:
 		return merge_gather(m);

@@ -18,6 +18,7 @@
 #include "storaged/engine/pack_store.h"
 #include "storaged/engine/sweep.h"
 #include "storaged/engine/wal_trash.h"
+#include "storaged/planted.h"
 
 #define WALK_BYTES_A_TURN (1u << 20)
 #define BUILD_BYTES_A_TURN (2u << 20)
@@ -239,6 +240,8 @@ static void pack_commit(struct packer *p)
 		rows[i] = p->build.outputs.output[i].row;
 	struct engine_commit c = { .session = s->session, .from = s->watermark, .to = p->to, .add = rows, .n_add = n };
 	p->phase = PACK_COMMIT;
+	if (planted(PLANTED_TRASH_BEFORE_COMMIT))
+		wal_trash_add(p->trash, s->session, s->watermark, p->to);
 	e->events.commit(e->arg, &c, on_committed, p);
 	free(rows);
 }

@@ -98,6 +98,39 @@ static void value_add(struct client *c, struct value *v)
 	c->n_values++;
 }
 
+/* A producer's last word, kept to be said again: what a node must know it still knows then. */
+static void echo_keep(struct client *c, struct value *v)
+{
+	if (v == NULL || c->run->echoing) {
+		value_free(v);
+		return;
+	}
+	v->next = NULL;
+	v->echo = true;
+	unsigned at = c->n_echoes < CLIENT_ECHOES ? c->n_echoes++ : (unsigned)sim_below(&c->run->sim, CLIENT_ECHOES);
+	value_free(c->echoes[at]);
+	c->echoes[at] = v;
+}
+
+static struct value *echo_take(struct client *c)
+{
+	unsigned at = (unsigned)sim_below(&c->run->sim, c->n_echoes);
+	struct value *v = c->echoes[at];
+	c->echoes[at] = c->echoes[--c->n_echoes];
+	c->echoes[c->n_echoes] = NULL;
+	return v;
+}
+
+static void last_set(struct client *c, struct value *v)
+{
+	if (c->last != NULL && c->last->producer != v->producer)
+		echo_keep(c, c->last);
+	else
+		value_free(c->last);
+	v->next = NULL;
+	c->last = v;
+}
+
 static void values_sweep(struct client *c)
 {
 	for (struct value **at = &c->values; *at != NULL;) {
@@ -109,9 +142,10 @@ static void values_sweep(struct client *c)
 		*at = v->next;
 		c->n_values--;
 		if (v->has_producer && v->attempts > 0 && c->run->history.ops[v->hist].outcome == HIST_OK) {
-			value_free(c->last);
-			v->next = NULL;
-			c->last = v;
+			if (v->echo)
+				echo_keep(c, v);
+			else
+				last_set(c, v);
 		} else {
 			value_free(v);
 		}
@@ -429,17 +463,36 @@ static void ask_offsets(struct client *c)
 	call_send(c, c->node, IPC_OFFSETS, &m.base, slice_of(NULL, 0), TIMEOUT_MS, hist, on_offsets);
 }
 
-/* A value that was acknowledged comes once more: a duplicate. */
+static void value_repeat(struct client *c, struct value *v)
+{
+	value_add(c, v);
+	value_send(c, v);
+}
+
+/* A value that was acknowledged comes once more: a duplicate. More often when the node is not the one that said so. */
 static bool send_again(struct client *c)
 {
 	struct value *v = c->last;
+	bool doubts = c->doubts;
+	c->doubts = false;
+	if (doubts && c->n_values == 0 && c->n_echoes > 0 && sim_chance(&c->run->sim, 500)) {
+		value_repeat(c, echo_take(c));
+		return true;
+	}
 	if (v == NULL || c->n_values > 0 || v->epoch != c->epoch || v->topic != c->topic || v->closes ||
-	    !sim_chance(&c->run->sim, 60))
+	    !sim_chance(&c->run->sim, doubts ? 700 : 60))
 		return false;
 	c->last = NULL;
-	value_add(c, v);
-	value_send(c, v);
+	value_repeat(c, v);
 	return true;
+}
+
+/* What is left of the client's echoes, one by one. */
+static void echo_turn(struct client *c)
+{
+	if (c->n_values > 0 || c->n_echoes == 0)
+		return;
+	value_repeat(c, echo_take(c));
 }
 
 bool topic_choose(struct client *c, bool writable)
@@ -476,9 +529,11 @@ static void appender_turn(struct client *c)
 				value_send(c, v);
 		return;
 	}
+	if (c->run->echoing)
+		return echo_turn(c);
 	if (!c->run->loading || c->n_values >= c->pipeline || sent < c->n_values)
 		return;
-	if (c->n_values == 0 && (c->topic == NULL || sim_chance(s, 20)) && !topic_choose(c, true))
+	if (c->n_values == 0 && (c->topic == NULL || sim_chance(s, c->run->churn ? 100 : 20)) && !topic_choose(c, true))
 		return client_wake(c, 200 * SIM_MS);
 	if (c->topic == NULL)
 		return;
@@ -510,6 +565,7 @@ bool client_has_node(struct client *c)
 	}
 	if (c->node == NULL || !c->node->serving || c->node->session < c->session)
 		return false;
+	c->doubts |= c->session != c->node->session;
 	c->session = c->node->session;
 	return true;
 }
@@ -567,6 +623,28 @@ bool load_is_quiet(struct run *r)
 	return true;
 }
 
+void load_echo(struct run *r)
+{
+	for (unsigned i = 0; i < RUN_CLIENTS; i++) {
+		struct client *c = &r->clients[i];
+		if (c->last != NULL && !c->last->closes)
+			echo_keep(c, c->last);
+		else
+			value_free(c->last);
+		c->last = NULL;
+		client_wake(c, SIM_MS);
+	}
+	r->echoing = true;
+}
+
+bool load_is_echoed(struct run *r)
+{
+	for (unsigned i = 0; i < RUN_CLIENTS; i++)
+		if (r->clients[i].n_echoes > 0)
+			return false;
+	return load_is_quiet(r);
+}
+
 void load_done(struct run *r)
 {
 	for (unsigned i = 0; i < RUN_CLIENTS; i++) {
@@ -576,5 +654,7 @@ void load_done(struct run *r)
 			value_free(v);
 		}
 		value_free(r->clients[i].last);
+		while (r->clients[i].n_echoes > 0)
+			value_free(r->clients[i].echoes[--r->clients[i].n_echoes]);
 	}
 }

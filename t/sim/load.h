@@ -10,6 +10,7 @@
 #define RUN_CLIENTS 16
 #define RUN_TOPICS 64
 #define RUN_PARTITIONS 3
+#define CLIENT_ECHOES 4
 
 struct run_topic {
 	uint8_t id[16];
@@ -33,6 +34,7 @@ struct value {
 	size_t size;
 	bool has_producer, closes, check_only, has_match, has_stream_seq;
 	bool once;                      /* a wrong number on purpose: a later value may carry it rightly */
+	bool echo;                      /* acknowledged long ago, and sent again */
 	uint64_t epoch, seq, match, stream_seq;
 	uint32_t producer;
 	enum { VALUE_NEW, VALUE_SENT, VALUE_AGAIN, VALUE_ASK, VALUE_DONE } state;   /* ASK: by Resume */
@@ -53,6 +55,7 @@ struct client {
 	uint32_t stream;                /* raised when its connection breaks */
 	struct sim_node *node;          /* connected to */
 	uint64_t session;               /* newest it has seen; it never goes back to an older one */
+	bool doubts;                    /* that is new: its last answer may have been lost on the way */
 	struct run_topic *topic;        /* works on */
 	uint32_t partition;
 	struct value *values;           /* in flight, in order */
@@ -65,12 +68,17 @@ struct client {
 	bool known;                     /* next is */
 	uint64_t n_done;
 	struct value *last;             /* last acknowledged, to send again; owned */
+	struct value *echoes[CLIENT_ECHOES];    /* the same of producers that it was before; owned */
+	unsigned n_echoes;
 	uint32_t probe_hist;            /* of the call under way */
 };
 
 void load_begin(struct run *r);
 void client_wake(struct client *c, uint64_t delay_ns);
 bool load_is_quiet(struct run *r);  /* every value has an end */
+/* Every producer that was sends its last acknowledged value once more; until load_is_echoed(). */
+void load_echo(struct run *r);
+bool load_is_echoed(struct run *r);
 void load_done(struct run *r);
 /* A batch of its own number with that many records; not sent, not in any list. */
 struct value *value_new(struct client *c, struct run_topic *t, uint32_t partition, uint32_t n_records);

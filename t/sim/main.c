@@ -52,7 +52,10 @@ static const struct {
 	{ "unknown-as-failure", PLANTED_UNKNOWN_AS_FAILURE }, { "unknown-as-success", PLANTED_UNKNOWN_AS_SUCCESS },
 	{ "producer-forgotten", PLANTED_PRODUCER_FORGOTTEN }, { "lost-wakeup", PLANTED_LOST_WAKEUP },
 	{ "ack-out-of-order", PLANTED_ACK_OUT_OF_ORDER },   { "seal-deleted", PLANTED_SEAL_DELETED },
-	{ "sweep-by-age", PLANTED_SWEEP_BY_AGE },
+	{ "sweep-by-age", PLANTED_SWEEP_BY_AGE },           { "newest-by-run", PLANTED_NEWEST_BY_RUN },
+	{ "state-with-records", PLANTED_STATE_WITH_RECORDS }, { "commit-unchecked", PLANTED_COMMIT_UNCHECKED },
+	{ "snapshot-without-base", PLANTED_SNAPSHOT_WITHOUT_BASE },
+	{ "cut-without-seals", PLANTED_CUT_WITHOUT_SEALS }, { "trash-before-commit", PLANTED_TRASH_BEFORE_COMMIT },
 };
 #define N_BUGS (sizeof(bugs) / sizeof(bugs[0]))
 

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "common/metrics.h"
 #include "t/sim/run.h"
 
 struct pause {
@@ -116,7 +117,7 @@ static void strike(void *arg)
 	struct sim *s = &r->sim;
 	if (!r->nemesis)
 		return;
-	sim_after(s, sim_between(s, 200 * SIM_MS, 4 * SIM_S), NULL, "nemesis", strike, NULL, r);
+	sim_after(s, sim_between(s, 200 * SIM_MS, r->churn ? 8 * SIM_S : 4 * SIM_S), NULL, "nemesis", strike, NULL, r);
 	struct sim_node *n = r->nodes;
 	uint64_t what = sim_below(s, 100);
 	if (n->node == NULL || n->proc->state != SIM_RUNNING || n->stopping)
@@ -140,12 +141,30 @@ static void strike(void *arg)
 	}
 }
 
+/* Kills soon after objects were removed or merged: what went too early is missed by the next start alone. */
+static void ambush(void *arg)
+{
+	struct run *r = arg;
+	struct sim *s = &r->sim;
+	int64_t now = metrics->value[METRIC_GC_REMOVED] + metrics->value[METRIC_MERGES];
+	if (!r->nemesis)
+		return;
+	sim_after(s, sim_between(s, 20 * SIM_MS, 200 * SIM_MS), NULL, "ambush", ambush, NULL, r);
+	if (now > r->ambushed_at && sim_chance(s, 300) && r->nodes->node != NULL && r->nodes->proc->state == SIM_RUNNING) {
+		s->faults[SIM_KILL]++;
+		sim_kill(r->nodes->proc, "killed");
+	}
+	r->ambushed_at = now;
+}
+
 void nemesis_begin(struct run *r)
 {
 	static const unsigned scales[] = { 1, 1, 1, 3, 8, 20 };
 	r->nemesis = true;
 	r->sim.fault_scale = scales[sim_below(&r->sim, 6)];
 	sim_after(&r->sim, sim_between(&r->sim, SIM_S, 4 * SIM_S), NULL, "nemesis", strike, NULL, r);
+	if (r->churn)
+		sim_after(&r->sim, SIM_S, NULL, "ambush", ambush, NULL, r);
 }
 
 void nemesis_heal(struct run *r)

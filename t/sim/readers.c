@@ -253,7 +253,7 @@ static void end_topic(struct client *c, struct run_topic *t, bool delete)
 static bool trim_is_due(struct run *r, const struct run_topic *t)
 {
 	bool may = r->trims_all || (t->name[strlen(t->name) - 1] - '0') % 3 == 1;
-	return may && !t->delete_sent && sim_chance(&r->sim, r->trims_all ? 700 : 300);
+	return may && !t->delete_sent && sim_chance(&r->sim, r->churn ? 900 : r->trims_all ? 700 : 300);
 }
 
 static void trim_topic(struct client *c, struct run_topic *t)
@@ -306,12 +306,12 @@ void admin_turn(struct client *c)
 	for (unsigned i = 0; i < r->n_topics; i++)
 		lasting += !r->topics[i]->temporary;
 	struct run_topic *t = r->n_topics > 0 ? r->topics[sim_below(s, r->n_topics)] : NULL;
-	if (lasting < 2 || (lasting < 4 && sim_chance(s, 200))) {
+	if (lasting < (r->churn ? 6 : 2) || (lasting < 4 && sim_chance(s, 200))) {
 		create_topic(c, "lasting", lasting, 1 + (unsigned)sim_below(s, 2));
-	} else if (r->n_topics < RUN_TOPICS / 2 && sim_chance(s, 300)) {
+	} else if (r->n_topics < RUN_TOPICS / 2 && sim_chance(s, r->churn ? 60 : 300)) {
 		unsigned number = (unsigned)sim_below(s, 6);    /* the same names again and again */
 		create_topic(c, "temporary", number, number % RUN_PARTITIONS + 1);
-	} else if (t->temporary && !t->delete_sent && sim_chance(s, 300)) {
+	} else if (t->temporary && !t->delete_sent && sim_chance(s, r->churn ? 60 : 300)) {
 		end_topic(c, t, sim_chance(s, 500));
 	} else if (trim_is_due(r, t)) {
 		trim_topic(c, t);

@@ -82,6 +82,12 @@ static void configure(struct run *r)
 	c->index_cache_size = sim_chance(s, 500) ? 4 << 10 : 0;
 	c->meta.export_ms = sim_chance(s, 500) ? sim_between(s, 100, 10000) : 0;
 	c->open_logs = sim_chance(s, 500) ? sim_between(s, 1, 16) : 0;
+	if (r->churn) {
+		c->wal_upload_threshold = sim_between(s, 512, 4 << 10);
+		c->wal_upload_interval_ms = sim_between(s, 20, 200);
+		c->gc_delay_ms = sim_between(s, 0, 500);
+		r->bucket.get_ns_max = sim_chance(s, 500) ? 200 * SIM_MS : 1;    /* merges take long */
+	}
 	memset(c->meta.instance, 7, sizeof(c->meta.instance));
 	c->wal_url.has_batch_interval = true;
 	c->wal_url.batch_interval_ms = intervals[sim_below(s, 4)];
@@ -101,7 +107,7 @@ static void safety(struct run *r)
 	s->fail_from_step = r->options.fail_from_step;
 	s->faulty = r->options.faults || s->fail_from_step != 0;
 	if (r->options.faults) {
-		s->crash_per_million = sim_chance(s, 500) ? 1000 : 0;
+		s->crash_per_million = sim_chance(s, 500) ? r->churn ? 100 : 1000 : 0;
 		nemesis_begin(r);
 	}
 	run_for(r, r->options.small ? 2 * SIM_S : sim_between(s, 8 * SIM_S, 30 * SIM_S));
@@ -162,7 +168,12 @@ static void read_back(struct run *r)
 	if (!run_until(r, nobody_lives, LIVENESS_NS))
 		return run_fault(r, "a stop has no end");
 	nodes_keep_up(r);
-	if (!run_until(r, nodes_are_settled, LIVENESS_NS) || !audit_read_back(r, true))
+	if (!run_until(r, nodes_are_settled, LIVENESS_NS))
+		return run_fault(r, "the last restart: not in time");
+	load_echo(r);
+	if (!run_until(r, load_is_echoed, LIVENESS_NS))
+		return run_fault(r, "the last restart: what was acknowledged cannot be sent again");
+	if (!audit_read_back(r, true))
 		run_fault(r, "read-back after the last restart: not in time");
 }
 
@@ -225,7 +236,8 @@ void run_seed(const struct run_options *o, struct run_result *ret_result)
 	sim_bucket_init(&r->wal_bucket, &r->sim);
 	r->two_buckets = sim_chance(&r->sim, 300);
 	r->fat = sim_chance(&r->sim, 250);
-	r->trims_all = sim_chance(&r->sim, 300);
+	r->churn = sim_chance(&r->sim, 400);
+	r->trims_all = r->churn || sim_chance(&r->sim, 150);
 	r->loses_database = sim_chance(&r->sim, 400);
 	sim_db_init(&r->db, &r->sim);
 	sim_db_init(&r->restored, &r->sim);

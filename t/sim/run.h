@@ -54,10 +54,13 @@ struct run {
 	uint64_t next_request;
 	uint32_t n_producers;
 	bool loading;                   /* clients begin new values */
+	bool echoing;                   /* clients send old ones again */
 	bool nemesis;
+	int64_t ambushed_at;            /* objects removed and merges by then */
 	bool healed;
 	bool fat;                       /* large records: the arena gets full */
 	bool loses_database;            /* at the end */
+	bool churn;                     /* packs, merges and deletes all the time */
 	bool trims_all;                 /* every topic is trimmed, and often to its end */
 	uint64_t newest_session;        /* that ever served */
 	bool restart_due;

@@ -79,7 +79,7 @@ struct store_op {
 
 void sim_bucket_init(struct sim_bucket *b, struct sim *s)
 {
-	*b = (struct sim_bucket){ .sim = s };
+	*b = (struct sim_bucket){ .sim = s, .get_ns_max = 1 };
 }
 
 static void object_free(struct sim_object *o)
@@ -518,6 +518,11 @@ static bool weathered(struct store_op *op)
 	return false;
 }
 
+static uint64_t slowness(const struct store_op *op, uint64_t most)
+{
+	return op->bucket->weather == SIM_SLOW ? sim_below(op->bucket->sim, most) : 0;
+}
+
 static void send_put(struct store_op *op)
 {
 	struct sim *s = op->bucket->sim;
@@ -534,7 +539,7 @@ static void send_put(struct store_op *op)
 	} else {
 		op->answer_lost = sim_inject(s, SIM_PUT_ANSWER_LOST, 15);
 		op->hangs = sim_inject(s, SIM_PUT_HANG, 3);
-		effect_after(op, latency(s) + (op->bucket->weather == SIM_SLOW ? sim_below(s, 2 * SIM_S) : 0));
+		effect_after(op, latency(s) + slowness(op, 2 * SIM_S));
 	}
 }
 
@@ -552,7 +557,7 @@ static void submit(struct store_op *op)
 			fail(op, sim_chance(s, 500) ? OUTCOME_UNKNOWN : OUTCOME_NOT_APPLIED,
 			     sim_chance(s, 500) ? -EAGAIN : -EIO, latency(s));
 		else
-			effect_after(op, latency(s));
+			effect_after(op, latency(s) + slowness(op, 200 * SIM_MS) + sim_below(s, op->bucket->get_ns_max));
 	}
 	if (sent)
 		sim_io_step(op->proc);

@@ -43,6 +43,7 @@ struct sim_bucket {
 	char **deleted;                 /* keys that were there, ever */
 	size_t n_deleted;
 	bool no_corruption;             /* bodies of gets come back as they are */
+	uint64_t get_ns_max;            /* gets take up to so much longer, in fair weather, too; not 0 */
 };
 
 void sim_bucket_init(struct sim_bucket *b, struct sim *s);
