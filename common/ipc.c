@@ -84,7 +84,8 @@ static struct header header_get(const uint8_t *p)
 /* Only these name a Payload, and only a request carries one. */
 static bool takes_payload(const struct header *h)
 {
-	return h->flags == 0 && (h->row->type == IPC_APPEND || h->row->type == IPC_CREATE || h->row->type == IPC_SUBMIT);
+	return h->flags == 0 && (h->row->type == IPC_APPEND || h->row->type == IPC_CREATE || h->row->type == IPC_FORK ||
+				  h->row->type == IPC_SUBMIT);
 }
 
 static bool carries_fd(const struct header *h)

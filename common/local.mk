@@ -29,6 +29,7 @@ common_libcommon_a_SOURCES = \
 	common/program.c common/program.h \
 	common/record_batch.c common/record_batch.h \
 	common/region.c common/region.h \
+	common/record_cut.c common/record_cut.h \
 	common/record_decode.c common/record_decode.h \
 	common/slice.h \
 	common/topic_config.c common/topic_config.h common/topic_config.def \

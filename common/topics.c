@@ -43,6 +43,7 @@ bool op_is_change(const struct op *op)
 	case IPC_APPEND:
 	case IPC_CREATE:
 	case IPC_CREATE_MANY:
+	case IPC_FORK:
 	case IPC_DELETE:
 	case IPC_CLOSE:
 	case IPC_SUBMIT:
@@ -192,6 +193,8 @@ static Ipc__Payload **payload_field(enum ipc_type type, ProtobufCMessage *m)
 		return &((Ipc__AppendRequest *)m)->payload;
 	if (type == IPC_CREATE)
 		return &((Ipc__CreateRequest *)m)->initial;
+	if (type == IPC_FORK)
+		return &((Ipc__ForkRequest *)m)->initial;
 	if (type == IPC_SUBMIT)
 		return &((Ipc__SubmitRequest *)m)->payload;
 	return NULL;

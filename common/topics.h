@@ -61,7 +61,7 @@ int topics_new(struct env *env, const struct topics_config *config, struct topic
 void topics_free(struct topics *t);
 
 /*
- * Starts a call. `request` is copied (encoded) before it returns; `payload` (APPEND, CREATE, SUBMIT) too: inline
+ * Starts a call. `request` is copied (encoded) before it returns; `payload` (APPEND, CREATE, FORK, SUBMIT) too: inline
  * under IPC_INLINE_MAX, else into the inbox; the request's Payload message is filled in here.
  * deadline_ms is CLOCK_BOOTTIME. Never fails: trouble comes through the callback.
  */

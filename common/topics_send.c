@@ -70,7 +70,7 @@ static uint8_t *put_uvarint(uint8_t *p, uint64_t v)
 /* The number of the Payload in its request. */
 static int payload_number(enum ipc_type type)
 {
-	return type == IPC_APPEND ? 4 : type == IPC_CREATE ? 12 : 1;
+	return type == IPC_APPEND ? 4 : type == IPC_CREATE ? 12 : type == IPC_FORK ? 6 : 1;
 }
 
 /* The fields that are not in op->message: 15 deadline_ms, and the Payload. Protobuf has no order of fields. */

@@ -18,6 +18,8 @@ void handle_get_many(struct node *n, struct call *c);
 /* handle_create.c */
 void handle_create(struct node *n, struct call *c);
 void handle_create_many(struct node *n, struct call *c);
+/* handle_fork.c */
+void handle_fork(struct node *n, struct call *c);
 /* handle_settings.c */
 void handle_update(struct node *n, struct call *c);
 void handle_grow(struct node *n, struct call *c);

@@ -9,6 +9,7 @@
 
 #include "common/record_batch.h"
 #include "common/topic_name.h"
+#include "storaged/create.h"
 #include "storaged/expiry.h"
 #include "storaged/handle.h"
 
@@ -44,7 +45,7 @@ static bool create_check_name(const Ipc__CreateRequest *r, struct pico_error *e)
 	return e->kind == PICO_OK;
 }
 
-static bool create_check(const struct op *op, const Ipc__CreateRequest *r, struct pico_error *e)
+bool create_check(const struct op *op, const Ipc__CreateRequest *r, struct pico_error *e)
 {
 	uint32_t partitions_max = op->node->config.max_partitions;
 	*e = (struct pico_error){ 0 };
@@ -64,8 +65,7 @@ static bool create_check(const struct op *op, const Ipc__CreateRequest *r, struc
 	return e->kind == PICO_OK;
 }
 
-/* Takes a private copy of the first batch; a worker could change what we checked. */
-static bool create_take_initial(struct op *op, const struct call *c, struct pico_error *e)
+bool create_take_initial(struct op *op, const struct call *c, struct pico_error *e)
 {
 	if (c->payload.n > op->node->config.max_message_size) {
 		pico_error_set(e, PICO_TOO_LARGE, "a batch of %zu bytes; at most %u are taken", c->payload.n,
@@ -126,6 +126,15 @@ static void many_one_done(struct op *op, const struct pico_error *error, const s
 		many_done(m);
 }
 
+static void create_answer(struct op *op, Ipc__Topic *t, bool created)
+{
+	Ipc__CreateAnswer a = IPC__CREATE_ANSWER__INIT;
+	Ipc__ForkAnswer f = IPC__FORK_ANSWER__INIT;
+	a.topic = f.topic = t;
+	a.created = f.created = created;
+	op_answer(op, op->call->row->type == IPC_FORK ? &f.base : &a.base);
+}
+
 /* Answers whoever waits for this one topic; op keeps its ref. */
 static void create_done(struct op *op, const struct pico_error *error, bool created)
 {
@@ -142,10 +151,7 @@ static void create_done(struct op *op, const struct pico_error *error, bool crea
 	} else if (op->call != NULL) {
 		struct topic_message m;
 		topic_message_fill(op->node, t, ALL_PARTITIONS, &m);
-		Ipc__CreateAnswer a = IPC__CREATE_ANSWER__INIT;
-		a.topic = &m.m;
-		a.created = created;
-		op_answer(op, &a.base);
+		create_answer(op, &m.m, created);
 		topic_message_free(&m);
 	}
 }
@@ -188,6 +194,7 @@ static void create_append_initial(struct op *op, const struct state_topic *t)
 		.log = log,
 		.payload = slice_of(op->initial, op->initial_len),
 		.close_after = t->closed,
+		.as_is = op->initial_as_is,
 		.deadline_ms = op->call != NULL ? op->call->deadline_ms : env_now_ms(op->node->env),
 		.on_done = on_initial_done,
 	};
@@ -247,7 +254,7 @@ static void on_created(void *arg, const Meta__Result__One *result)
 }
 
 static void create_fill(struct op *op, const Ipc__CreateRequest *r, const struct config_taken *config,
-			Meta__CreateTopic *create)
+			Meta__Fork *fork, Meta__CreateTopic *create)
 {
 	env_random(op->node->env, op->topic_id, sizeof(op->topic_id));
 	create->topic_id = (ProtobufCBinaryData){ .len = 16, .data = op->topic_id };
@@ -267,6 +274,7 @@ static void create_fill(struct op *op, const Ipc__CreateRequest *r, const struct
 	create->config = config->pointer;
 	create->initial = op->initial != NULL;
 	create->reserved_allowed = r->reserved_allowed;
+	create->fork = fork;
 }
 
 /* A topic that is over gives its names back: the command that says so goes before this one's. */
@@ -281,8 +289,7 @@ static void make_way(struct node *n, const Ipc__CreateRequest *r)
 		expiry_is_over(n, aliased);
 }
 
-/* On failure nothing was taken and nothing is answered yet. */
-static bool create_propose(struct op *op, const Ipc__CreateRequest *r, struct pico_error *e)
+bool create_propose(struct op *op, const Ipc__CreateRequest *r, Meta__Fork *fork, struct pico_error *e)
 {
 	Meta__Command command = META__COMMAND__INIT;
 	Meta__CreateTopic create = META__CREATE_TOPIC__INIT;
@@ -291,7 +298,7 @@ static bool create_propose(struct op *op, const Ipc__CreateRequest *r, struct pi
 		return false;
 	command.kind_case = META__COMMAND__KIND_CREATE_TOPIC;
 	command.create_topic = &create;
-	create_fill(op, r, &config, &create);
+	create_fill(op, r, &config, fork, &create);
 	make_way(op->node, r);
 	op->refs++;
 	if (meta_propose(op->node->meta, &command, on_created, op) < 0) {
@@ -302,7 +309,7 @@ static bool create_propose(struct op *op, const Ipc__CreateRequest *r, struct pi
 	return e->kind == PICO_OK;
 }
 
-static void create_refuse(struct op *op, const struct pico_error *e)
+void create_refuse(struct op *op, const struct pico_error *e)
 {
 	op->refs++;
 	create_done(op, e, false);
@@ -315,7 +322,7 @@ static void create_start(struct op *op, const Ipc__CreateRequest *r, const struc
 	bool good = create_check(op, r, &e);
 	if (good && c != NULL && c->payload.n > 0)
 		good = create_take_initial(op, c, &e);
-	if (!good || !create_propose(op, r, &e))
+	if (!good || !create_propose(op, r, NULL, &e))
 		create_refuse(op, &e);
 }
 
@@ -327,7 +334,7 @@ static void create_validate(struct op *op, const Ipc__CreateRequest *r)
 	struct pico_error e;
 	bool exists = false;
 	if (create_check(op, r, &e) && config_take(r->config, r->n_config, &config, &e)) {
-		create_fill(op, r, &config, &create);
+		create_fill(op, r, &config, NULL, &create);
 		state_check_create(meta_state(op->node->meta), &create, &exists, &e);
 		config_taken_done(&config);
 	}

@@ -20,6 +20,7 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/coordinator_calls.c \
 	storaged/coordinator_expiry.c \
 	storaged/coordinator_log.c \
+	storaged/create.h \
 	storaged/handle.h \
 	storaged/handle_admin.c \
 	storaged/handle_append.c \
@@ -28,6 +29,7 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/handle_delete_records.c \
 	storaged/handle_fetch.c \
 	storaged/handle_group.c \
+	storaged/handle_fork.c \
 	storaged/handle_lookup.c \
 	storaged/handle_names.c \
 	storaged/handle_node.c \
@@ -38,6 +40,7 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/handle_settings.c \
 	storaged/handle_topic.c \
 	storaged/handle_trim.c \
+	storaged/logs.c storaged/logs.h \
 	storaged/node.c storaged/node.h \
 	storaged/op.c storaged/op.h \
 	storaged/parts.c storaged/parts.h \

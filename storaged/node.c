@@ -14,6 +14,7 @@
 #include "storaged/coordinator.h"
 #include "storaged/expiry.h"
 #include "storaged/handle.h"
+#include "storaged/logs.h"
 #include "storaged/parts.h"
 #include "storaged/proposals.h"
 #include "storaged/retention.h"
@@ -26,6 +27,7 @@ static handler_fn *const handlers[IPC_TYPES] = {
 	[IPC_RESUME] = handle_resume,
 	[IPC_CREATE] = handle_create,
 	[IPC_CREATE_MANY] = handle_create_many,
+	[IPC_FORK] = handle_fork,
 	[IPC_GET] = handle_get,
 	[IPC_LIST] = handle_list,
 	[IPC_DELETE] = handle_delete,
@@ -116,40 +118,6 @@ void node_wal_position(const struct node *n, uint64_t *ret_session, uint64_t *re
 
 /* --------------------------------------------------------------- what is applied */
 
-static void tell_cut(struct node *n)
-{
-	if (n->events.on_cut != NULL)
-		n->events.on_cut(n->arg);
-}
-
-static void topic_remove(struct node *n, const uint8_t id[16])
-{
-	struct node_topic *nt;
-	HASH_FIND(hh, n->topics, id, 16, nt);
-	if (nt == NULL)
-		return;
-	HASH_DEL(n->topics, nt);
-	expiry_remove(n, id);
-	for (uint32_t i = 0; i < nt->n_logs; i++)
-		if (nt->log[i] != NULL)
-			engine_log_remove(n->engine, nt->log[i]);
-	free(nt);
-	coordinator_topic_gone(n->coordinator, id);
-	tell_cut(n);
-}
-
-static void logs_trim(struct node *n, const Meta__TrimMany *m)
-{
-	for (size_t i = 0; i < m->n_trim; i++) {
-		uint32_t partition;
-		const struct state_topic *t = state_topic_by_log(meta_state(n->meta), m->trim[i]->log_id, &partition);
-		struct log *log = t != NULL ? node_log(n, t, partition) : NULL;
-		if (log != NULL)
-			engine_log_trim(n->engine, log, t->partition[partition].start);
-	}
-	tell_cut(n);
-}
-
 static void topic_closing(struct node *n, const struct state_topic *t)
 {
 	for (uint32_t i = 0; t != NULL && i < t->n_partitions; i++) {
@@ -172,13 +140,13 @@ static void on_applied(void *arg, const Meta__Command *command, const Meta__Resu
 			node_topic_add(n, state_topic_by_id(s, command->create_topic->topic_id.data));
 		break;
 	case META__COMMAND__KIND_DELETE_TOPIC:
-		topic_remove(n, command->delete_topic->topic_id.data);
+		node_topic_remove(n, command->delete_topic->topic_id.data);
 		break;
 	case META__COMMAND__KIND_EXPIRE_TOPIC:
-		topic_remove(n, command->expire_topic->topic_id.data);
+		node_topic_remove(n, command->expire_topic->topic_id.data);
 		break;
 	case META__COMMAND__KIND_TRIM_MANY:
-		logs_trim(n, command->trim_many);
+		node_logs_trim(n, command->trim_many);
 		break;
 	case META__COMMAND__KIND_CLOSE_TOPIC:
 		topic_closing(n, state_topic_by_id(s, command->close_topic->topic_id.data));
@@ -281,8 +249,8 @@ static void on_registered(void *arg, uint64_t session)
 	const uint32_t node = n->config.meta.node;
 	n->session = session;
 	n->phase = NODE_RECOVERING;
-	const struct state_topic *t = state_topic_next(s, slice_of("", 0));
-	for (; t != NULL; t = state_topic_next(s, slice_str(t->name)))
+	const struct state_topic *t = state_topic_next_any(s, slice_of("", 0));
+	for (; t != NULL; t = state_topic_next_any(s, slice_str(t->name)))
 		node_topic_add(n, t);
 	size_t n_ended = 0;
 	const struct state_session *x;
@@ -362,7 +330,7 @@ static void on_engine_deleted(void *arg, const struct object_id *ids, size_t n_i
 static uint64_t on_engine_living(void *arg, uint64_t log_id)
 {
 	const struct node *n = arg;
-	return state_log_living_start(meta_state(n->meta), log_id);
+	return node_log_living(n, log_id);
 }
 
 static enum engine_session_state on_engine_session(void *arg, uint64_t session, uint64_t *ret_watermark)

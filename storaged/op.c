@@ -175,13 +175,6 @@ void node_no_topic(const struct node *n, const Ipc__TopicRef *ref, struct pico_e
 		pico_error_set(ret_error, PICO_NOT_FOUND, "no such stream");
 }
 
-struct log *node_log(const struct node *n, const struct state_topic *t, uint32_t partition)
-{
-	struct node_topic *nt;
-	HASH_FIND(hh, n->topics, t->id, sizeof(t->id), nt);
-	return nt != NULL && partition < nt->n_logs ? nt->log[partition] : NULL;
-}
-
 struct log *node_find_log(struct node *n, struct call *c, const struct state_topic *t, uint32_t partition)
 {
 	if (partition >= t->n_partitions) {
@@ -195,45 +188,6 @@ struct log *node_find_log(struct node *n, struct call *c, const struct state_top
 	return log;
 }
 
-void node_topic_add(struct node *n, const struct state_topic *t)
-{
-	struct node_topic *nt = must_calloc(1, sizeof(*nt) + t->n_partitions * sizeof(nt->log[0]));
-	memcpy(nt->id, t->id, sizeof(nt->id));
-	nt->n_logs = t->n_partitions;
-	for (uint32_t i = 0; i < t->n_partitions; i++) {
-		const struct state_partition *p = &t->partition[i];
-		/* A topic created closed with first records closes behind them. */
-		bool closed = p->closed || (t->closed && !t->initial);
-		if (p->owner == n->config.meta.node)
-			nt->log[i] = engine_log_add(n->engine, p->log_id, p->epoch, p->start, closed);
-		if (nt->log[i] != NULL && t->closing && !closed)
-			engine_log_set_closing(nt->log[i]);
-	}
-	HASH_ADD(hh, n->topics, id, sizeof(nt->id), nt);
-	node_retention_note(n, t);
-	expiry_add(n, t);
-}
-
-void node_topic_grow(struct node *n, const struct state_topic *t)
-{
-	struct node_topic *old, *nt;
-	HASH_FIND(hh, n->topics, t->id, sizeof(t->id), old);
-	if (old == NULL || old->n_logs >= t->n_partitions)
-		return;
-	HASH_DEL(n->topics, old);
-	nt = must_calloc(1, sizeof(*nt) + t->n_partitions * sizeof(nt->log[0]));
-	memcpy(nt->id, t->id, sizeof(nt->id));
-	nt->n_logs = t->n_partitions;
-	memcpy(nt->log, old->log, old->n_logs * sizeof(nt->log[0]));
-	for (uint32_t i = old->n_logs; i < t->n_partitions; i++) {
-		const struct state_partition *p = &t->partition[i];
-		if (p->owner == n->config.meta.node)
-			nt->log[i] = engine_log_add(n->engine, p->log_id, p->epoch, p->start, p->closed);
-	}
-	HASH_ADD(hh, n->topics, id, sizeof(nt->id), nt);
-	free(old);
-}
-
 static void partition_fill(const struct state_partition *p, const struct log *log, Ipc__Partition *ret)
 {
 	ipc__partition__init(ret);
@@ -242,6 +196,19 @@ static void partition_fill(const struct state_partition *p, const struct log *lo
 	ret->epoch = p->epoch;
 	ret->start = log != NULL ? log_start(log) : p->start;
 	ret->confirm = log != NULL ? log_confirm(log) : p->start;
+}
+
+static void fork_fill(const struct state_topic *t, uint32_t first, struct topic_message *ret)
+{
+	const struct state_topic *source = state_topic_source(t);
+	ret->m.n_forks = state_topic_n_forks(t);
+	if (source == NULL)
+		return;
+	ret->m.source_id = (ProtobufCBinaryData){ .len = 16, .data = (uint8_t *)source->id };
+	ret->m.source_name = source->name;
+	ret->m.source_deleted = source->soft_deleted;
+	for (size_t i = 0; i < ret->m.n_partitions; i++)
+		ret->partition[i].fork_offset = state_partition_parent(t, first + (uint32_t)i).offset;
 }
 
 static void config_fill(const struct state_topic *t, struct topic_message *ret)
@@ -285,6 +252,7 @@ void topic_message_fill(const struct node *n, const struct state_topic *t, uint3
 	ret->m.expires_at_ms = t->ttl_seconds == 0 ? t->expires_at_ms : 0;
 	ret->m.n_partitions = count;
 	ret->m.partitions = ret->pointer;
+	fork_fill(t, first, ret);
 }
 
 void topic_message_free(struct topic_message *t)

@@ -14,10 +14,13 @@
 
 #define OP_MAGIC 0x4f504f50u
 
-/* The logs of one topic, those owned here; others are NULL. */
+/* The logs of one topic, those owned here; others are NULL. A topic that is SOFT_DELETED is hidden: nobody but its forks
+ * gets at its logs, and one that shows nothing to any fork is gone. */
 struct node_topic {
 	UT_hash_handle hh;
 	uint8_t id[16];
+	uint8_t source[16];                     /* of a fork: the topic it was forked from */
+	bool is_fork, hidden;
 	uint32_t n_logs;
 	struct log *log[];
 };
@@ -75,8 +78,9 @@ struct op {
 	};
 	struct engine_append *closes;           /* CLOSE: one a partition */
 	uint32_t n_open;                        /* CLOSE: partitions not closed yet */
-	uint8_t *initial;                       /* CREATE: copy of the first batch */
+	uint8_t *initial;                       /* CREATE, FORK: copy of the first batch */
 	size_t initial_len;
+	bool initial_as_is;                     /* FORK: it holds copies, and keeps their times */
 	void *own;                              /* the handler's, freed with the op by free_own */
 	void (*free_own)(struct op *op);
 	struct op_many *many;                   /* CREATE_MANY: what this is one of */
@@ -115,9 +119,6 @@ void node_no_topic(const struct node *n, const Ipc__TopicRef *ref, struct pico_e
 struct log *node_find_log(struct node *n, struct call *c, const struct state_topic *t, uint32_t partition);
 /* The same without a call: NULL when there is none. */
 struct log *node_log(const struct node *n, const struct state_topic *t, uint32_t partition);
-/* Names the logs of a topic to the engine; those that a known topic has more than before. */
-void node_topic_add(struct node *n, const struct state_topic *t);
-void node_topic_grow(struct node *n, const struct state_topic *t);
 
 /* A Topic message with its partitions, or only the one named. Free with topic_message_free(). */
 struct topic_message {

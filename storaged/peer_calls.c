@@ -148,6 +148,8 @@ static const Ipc__Payload *payload_of(enum ipc_type type, const ProtobufCMessage
 		return ((const Ipc__SubmitRequest *)m)->payload;
 	if (type == IPC_CREATE)
 		return ((const Ipc__CreateRequest *)m)->initial;
+	if (type == IPC_FORK)
+		return ((const Ipc__ForkRequest *)m)->initial;
 	return NULL;
 }
 

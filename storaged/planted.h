@@ -25,6 +25,7 @@ enum planted {
 	PLANTED_SNAPSHOT_WITHOUT_BASE,  /* a snapshot is written over one that another process wrote meanwhile */
 	PLANTED_CUT_WITHOUT_SEALS,      /* a session ends at its first missing object; nothing keeps its process from going on */
 	PLANTED_TRASH_BEFORE_COMMIT,    /* WAL objects are deleted when what was packed is stored, before it is committed */
+	PLANTED_GC_WITHOUT_FORKS,       /* what a topic shows no more is dropped, whatever forks of it show */
 };
 
 #ifdef PICO_PLANTED_BUGS

@@ -245,6 +245,18 @@ static void append_submit(struct engine_append *a, const struct frame *f, uint64
 	a->waits_for = ticket;
 }
 
+/* Time does not run backwards in a log, nor at the point where a fork's own frames begin. */
+static int64_t last_time(const struct engine *e, const struct log *log)
+{
+	const struct log_parent *x;
+	while (log_last_append_ms(log) == 0 && (x = log_table_parent(&e->logs, log)) != NULL) {
+		log = log_table_find(&e->logs, x->id);
+		if (log == NULL) /* nothing of it is shown */
+			return 0;
+	}
+	return log_last_append_ms(log);
+}
+
 /* A frame in the making: it stands behind the arena's last one and is nothing until it is committed. */
 struct draft {
 	struct frame frame;
@@ -259,9 +271,10 @@ static bool draft_make(struct engine_append *a, int64_t now_ms, struct draft *re
 	Frame__Producer producer;
 	char id_buf[PRODUCER_ID_MAX + 1];
 	meta_fill(a, &meta, &producer, id_buf);
+	int64_t last_ms = last_time(a->engine, log);
 	struct frame f = {
 		.log_id = log->id, .base_offset = log->open->submitted.next, .epoch = log->epoch,
-		.append_time = now_ms > log->open->submitted.last_time ? now_ms : log->open->submitted.last_time,
+		.append_time = now_ms > last_ms ? now_ms : last_ms,
 	};
 	f.max_timestamp = f.append_time;
 	f.meta.n = frame__meta__get_packed_size(&meta);
@@ -360,7 +373,7 @@ static void on_deadline(void *arg)
 static bool append_is_well_formed(struct engine_append *a, struct pico_error *e)
 {
 	const struct engine_config *c = &a->engine->config;
-	must(!a->as_is || !(a->check_only || a->close_after || a->has_producer || a->has_match_seq || a->has_stream_seq));
+	must(!a->as_is || !(a->check_only || a->has_producer || a->has_match_seq || a->has_stream_seq));
 	if (a->payload.n > c->max_message_size)
 		pico_error_set(e, PICO_TOO_LARGE, "a batch of %zu bytes; at most %u are taken", a->payload.n,
 			       c->max_message_size);

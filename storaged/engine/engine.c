@@ -167,9 +167,26 @@ static void log_settle(struct log *log)
 		log->open->submitted.next = log->open->packed.next = log->open->confirm = log->start;
 }
 
+static void log_settle_own(struct log *log)
+{
+	if (!log->is_fork)
+		log_settle(log);
+}
+
+/* A fork without a frame that begins inside the batch it was to get first is not born, and goes. */
+static void forks_settle(struct engine *e)
+{
+	for (const struct log_parent *x = e->logs.parents; x != NULL; x = x->hh.next) {
+		struct log *log = log_table_find(&e->logs, x->log_id);
+		if (log != NULL && log_next(log) > x->end)
+			log_settle(log);
+	}
+}
+
 static void on_recovered(struct engine *e)
 {
-	log_table_each(&e->logs, log_settle);
+	log_table_each(&e->logs, log_settle_own);
+	forks_settle(e);
 	request_table_ready(&e->requests, stamp_now_ms(&e->stamp, e->env));
 	e->requests.timer = (struct env_timer){ .on_fire = on_requests_old, .arg = e };
 	env_timer_start(e->env, &e->requests.timer, env_now_ms(e->env) + REQUEST_KEEP_MS);
@@ -394,9 +411,36 @@ struct log *engine_log_add(struct engine *e, uint64_t log_id_, uint32_t epoch, u
 	return log;
 }
 
+void engine_log_set_parent(struct engine *e, struct log *log, uint64_t parent_id, uint64_t parent_end)
+{
+	must(parent_id != 0 && !log->is_open);
+	log_table_set_parent(&e->logs, log, parent_id, parent_end);
+	log->next = parent_end;
+	log->settled = false;
+}
+
 struct log *engine_log_find(const struct engine *e, uint64_t log_id_)
 {
 	return log_table_find(&e->logs, log_id_);
+}
+
+/* Whoever waits for something of it hears that it is deleted. */
+static void log_end(struct engine *e, struct log *log)
+{
+	log->gone = true;
+	wait_end(log);
+	append_fail_waiting(e, log, PICO_NOT_FOUND, "stream is deleted");
+	read_log_removed(e, log);
+	gc_consider(e->gc);
+	rewriter_consider(e->rewriter);
+}
+
+void engine_log_hide(struct engine *e, struct log *log)
+{
+	must(!log->removed);
+	log_table_ref(&e->logs, log);
+	log_end(e, log);
+	log_unref(log);
 }
 
 void engine_log_remove(struct engine *e, struct log *log)
@@ -405,11 +449,7 @@ void engine_log_remove(struct engine *e, struct log *log)
 	log_table_ref(&e->logs, log);
 	log->removed = true;
 	page_cache_drop_log(e->cache, log->id);
-	wait_end(log);
-	append_fail_waiting(e, log, PICO_NOT_FOUND, "stream is deleted");
-	read_log_removed(e, log);
-	gc_consider(e->gc);
-	rewriter_consider(e->rewriter);
+	log_end(e, log);
 	log_unref(log);
 }
 

@@ -55,6 +55,9 @@ void engine_free(struct engine *e);
  * was not named, or whose epoch is not the named one, is skipped by recovery. Later: a new topic's logs.
  */
 struct log *engine_log_add(struct engine *e, uint64_t log_id, uint32_t epoch, uint64_t start, bool closed);
+/* Right after it: the log is a fork. It begins to be written at parent_end; below, it shows what the parent has, which
+ * must be named, too, as long as the fork's start lies below parent_end. */
+void engine_log_set_parent(struct engine *e, struct log *log, uint64_t parent_id, uint64_t parent_end);
 
 /* NULL: it was not named, or is removed. */
 struct log *engine_log_find(const struct engine *e, uint64_t log_id);

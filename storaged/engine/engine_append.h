@@ -25,7 +25,7 @@ struct engine_append {
 	/*
 	 * The payload is a Kafka client's batch and is kept as it is, but for base offset and leader epoch; its own
 	 * producer fields count (kafka_producer.h). With log_append_time it gets attribute, maximum timestamp and CRC
-	 * of an append now. No field of the next two groups, no check_only or close_after.
+	 * of an append now. No field of the next two groups, no check_only.
 	 */
 	bool as_is, log_append_time;
 	bool has_producer, has_match_seq, has_stream_seq;

@@ -14,6 +14,8 @@ struct log;                             /* one partition of one topic */
 /* The log's topic was deleted: waits end (gone), appends not in the arena are NOT_FOUND, frames go when stored. The
  * pointer is dead for the caller afterwards. */
 void engine_log_remove(struct engine *e, struct log *log);
+/* The same, but forks read from it: its frames stay until engine_log_remove(). */
+void engine_log_hide(struct engine *e, struct log *log);
 /* The log begins at start now; a lower one changes nothing. Reads that wait below it are
  * OUT_OF_RANGE. */
 void engine_log_trim(struct engine *e, struct log *log, uint64_t start);

@@ -62,7 +62,7 @@ struct gc {
 
 static uint64_t living_start(const struct gc *g, uint64_t log_id)
 {
-	return g->engine->events.living(g->engine->arg, log_id);
+	return engine_living(g->engine, log_id);
 }
 
 enum superseded { SUPERSEDED_NO, SUPERSEDED_YES, SUPERSEDED_UNKNOWN };

@@ -115,6 +115,8 @@ struct log {
 		uint32_t epoch : 32;
 		bool is_open : 1;
 		bool closing : 1, closed : 1, removed : 1;
+		bool gone : 1;          /* its topic was deleted: it is removed, or kept for forks alone */
+		bool is_fork : 1;       /* log_table_parent() knows of what */
 		bool stored : 1;        /* a data object has a state entry of it */
 		bool settled : 1;       /* it begins behind the end that its newest entry says */
 	};

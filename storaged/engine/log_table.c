@@ -50,11 +50,28 @@ struct log *log_table_add(struct log_table *t, uint64_t id)
 	return log;
 }
 
+static struct log_parent *parent_find(const struct log_table *t, uint64_t id)
+{
+	struct log_parent *x;
+	HASH_FIND(hh, t->parents, &id, sizeof(id), x);
+	return x;
+}
+
+static void parent_forget(struct log_table *t, const struct log *log)
+{
+	struct log_parent *x = log->is_fork ? parent_find(t, log->id) : NULL;
+	if (x == NULL)
+		return;
+	HASH_DEL(t->parents, x);
+	free(x);
+}
+
 /* Its place is free. */
 static void slot_clear(struct log_table *t, struct log *log)
 {
 	uint64_t k = log->id / PAGE_LOGS;
 	must(!log->is_open);
+	parent_forget(t, log);
 	*log = (struct log){ 0 };
 	t->n--;
 	if (--t->page[k]->n > 0)
@@ -99,7 +116,46 @@ void log_table_done(struct log_table *t)
 		free(t->page[k]);
 	}
 	free(t->page);
+	while (t->parents != NULL) {
+		struct log_parent *x = t->parents;
+		HASH_DEL(t->parents, x);
+		free(x);
+	}
 	*t = (struct log_table){ .open_max = t->open_max };
+}
+
+/* -------------------------------------------------------------------- forks */
+
+void log_table_set_parent(struct log_table *t, struct log *log, uint64_t parent_id, uint64_t parent_end)
+{
+	must(!log->is_fork);
+	struct log_parent *x = must_calloc(1, sizeof(*x));
+	x->log_id = log->id;
+	x->id = parent_id;
+	x->end = parent_end;
+	log->is_fork = true;
+	HASH_ADD(hh, t->parents, log_id, sizeof(x->log_id), x);
+}
+
+const struct log_parent *log_table_parent(const struct log_table *t, const struct log *log)
+{
+	return log->is_fork ? parent_find(t, log->id) : NULL;
+}
+
+struct log_span log_span_at(const struct log_table *t, struct log *log, uint64_t offset)
+{
+	struct log_span s = { .log = log, .from = log->start, .to = log_confirm(log) };
+	const struct log_parent *x = log_table_parent(t, log);
+	must(offset >= log->start && offset <= s.to);
+	for (; x != NULL && offset < x->end; x = log_table_parent(t, s.log)) {
+		if (x->end < s.to)
+			s.to = x->end;
+		s.log = log_table_find(t, x->id);
+		must(s.log != NULL);
+	}
+	if (x != NULL && s.from < x->end)
+		s.from = x->end;
+	return s;
 }
 
 /* ------------------------------------------------------------- open and dropped */

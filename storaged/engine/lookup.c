@@ -3,28 +3,35 @@
  * Lookups by time. Index entries know the maximum timestamp of their block, so all index pages of the log are looked
  * through, object by object in order of id: a commit meanwhile puts what it moves into objects that come later. The
  * block that wins is read, and in it the batch is found. Without one the batches in the arena are asked. Where the log's
- * start lies inside the block, what made it win may be trimmed: then the walk begins anew behind it.
+ * start lies inside the block, what made it win may be trimmed: then the walk begins anew behind it; or before it, where
+ * what is asked ends inside.
+ *
+ * Of a fork one span after the other is looked through, from its start on: what it shows of each log that it was forked
+ * from, then itself.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/record_batch.h"
-#include "storaged/engine/engine_impl.h"
+#include "storaged/engine/read.h"
 
 struct lookup {
 	struct engine_lookup *asked;
 	struct engine *engine;
 	struct lookup *next, **prev;
-	struct log *log;                /* one ref */
+	struct log *log;                /* the one asked about; one ref */
+	struct log_span span;           /* looked through; one ref, too */
 	struct object_id id;            /* at hand, or the last one that is through */
 	bool has_id, inside;            /* inside: the object is not through */
 	uint64_t offset;                /* inside: entries that end behind it are next */
 	struct index_wait wait;
-	uint64_t floor;                 /* blocks that begin below were read in vain */
+	uint64_t floor, ceiling;        /* blocks that begin below, or there or above, were read in vain */
 	bool found;
 	struct data_index_entry best;
 	bool has_other;                 /* LATEST: the best batch of blocks that were read in vain */
 	struct log_time other;
+	bool has_latest;                /* LATEST: of the spans that are through */
+	struct log_time latest;
 	struct engine_read read;        /* of the best block */
 	bool reading;
 };
@@ -38,6 +45,7 @@ static void lookup_free(struct lookup *l)
 	*l->prev = l->next;
 	index_wait_stop(&l->wait);
 	l->asked->impl = NULL;
+	log_unref(l->span.log);
 	log_unref(l->log);
 	free(l);
 }
@@ -54,6 +62,83 @@ static void lookup_fail(struct lookup *l, const char *what, const char *fault)
 	struct pico_error error;
 	pico_error_set(&error, PICO_UNAVAILABLE, "%.120s: %.150s", what, fault);
 	lookup_end(l, &error);
+}
+
+/* ------------------------------------------------------------------- spans */
+
+static bool is_own(const struct lookup *l)
+{
+	return l->span.log == l->log;
+}
+
+static void span_begin(struct lookup *l, uint64_t offset)
+{
+	if (l->span.log != NULL)
+		log_unref(l->span.log);
+	l->span = log_span_at(&l->engine->logs, l->log, offset);
+	log_table_ref(&l->engine->logs, l->span.log);
+	l->floor = 0;
+	l->ceiling = is_own(l) ? UINT64_MAX : l->span.to;       /* what is appended meanwhile may be found */
+	l->found = l->has_id = l->inside = l->has_other = false;
+}
+
+/* asked says what the span has. */
+static void span_end(struct lookup *l)
+{
+	struct engine_lookup *asked = l->asked;
+	bool is_latest = asked->what != LOOKUP_AT_OR_AFTER;
+	if (is_latest && asked->found && (!l->has_latest || asked->at.max_timestamp_ms > l->latest.max_timestamp_ms)) {
+		l->has_latest = true;
+		l->latest = asked->at;
+	}
+	if (!is_own(l) && (is_latest || !asked->found)) {
+		asked->found = false;
+		span_begin(l, l->span.to > l->log->start ? l->span.to : l->log->start);
+		lookup_go(l);
+		return;
+	}
+	if (l->has_latest) {
+		asked->found = true;
+		asked->at = l->latest;
+	}
+	lookup_end(l, NULL);
+}
+
+static uint64_t span_from(const struct lookup *l)
+{
+	return l->span.from > l->log->start ? l->span.from : l->log->start;
+}
+
+/* The same in the arena, of a log whose index has batches before the span: its running maximum says nothing then. */
+static bool arena_search(struct lookup *l, struct log_time *ret)
+{
+	const struct log *log = l->span.log;
+	const struct log_open *o = log->open;   /* our ref keeps it so */
+	bool found = false;
+	for (uint32_t i = 0; i < o->n_frames && o->frames[i].base < l->span.to; i++) {
+		if (log_frame_end(log, i) <= span_from(l))
+			continue;
+		struct log_time at = { o->frames[i].base, frame_latest(l->engine, &o->frames[i]) };
+		bool is_at_or_after = l->asked->what == LOOKUP_AT_OR_AFTER && at.max_timestamp_ms >= l->asked->timestamp_ms;
+		bool is_later = l->asked->what != LOOKUP_AT_OR_AFTER && (!found || at.max_timestamp_ms > ret->max_timestamp_ms);
+		if (!is_at_or_after && !is_later)
+			continue;
+		*ret = at;
+		found = true;
+		if (is_at_or_after)
+			break;
+	}
+	return found;
+}
+
+static bool arena_find_time(struct lookup *l, struct log_time *ret)
+{
+	const struct log *log = l->span.log;
+	if (!is_own(l) || (log->open->n_frames > 0 && log_frame_end(log, 0) <= log->start))
+		return arena_search(l, ret);
+	if (l->asked->what == LOOKUP_AT_OR_AFTER)
+		return log_find_time(log, l->asked->timestamp_ms, ret);
+	return log_find_latest(log, ret);
 }
 
 /* ------------------------------------------------------------------ the block */
@@ -110,9 +195,13 @@ static bool pieces_search(struct lookup *l, struct engine_read *r)
 
 static void block_read(struct lookup *l, uint64_t from);
 
-static void lookup_anew(struct lookup *l, uint64_t floor)
+/* What made the block win is not shown: it lies before the span or behind it. */
+static void lookup_anew(struct lookup *l)
 {
-	l->floor = floor;
+	if (l->best.end > l->ceiling)
+		l->ceiling = l->best.base;
+	else
+		l->floor = l->best.end;
 	l->found = l->has_id = false;
 	lookup_go(l);
 }
@@ -124,17 +213,17 @@ static void on_read(struct engine_read *r, const struct pico_error *error)
 	if (error != NULL)
 		lookup_end(l, error);
 	else if (pieces_search(l, r))
-		lookup_end(l, NULL);
-	else if (r->end < l->best.end)
+		span_end(l);
+	else if (r->end < l->best.end && r->end < l->ceiling)
 		block_read(l, r->end);
 	else
-		lookup_anew(l, l->best.end);
+		lookup_anew(l);
 }
 
 static void block_read(struct lookup *l, uint64_t from)
 {
-	if (from < l->log->start)
-		from = l->log->start;
+	if (from < span_from(l))
+		from = span_from(l);
 	l->read = (struct engine_read){
 		.log = l->log, .from = from, .max_bytes = DATA_BLOCK_MAX, .on_done = on_read,
 	};
@@ -147,7 +236,7 @@ static void block_read(struct lookup *l, uint64_t from)
 static void entry_weigh(struct lookup *l, const struct data_index_entry *e)
 {
 	bool better;
-	if (e->end <= l->log->start || e->base < l->floor)
+	if (e->end <= span_from(l) || e->base < l->floor || e->base >= l->ceiling)
 		return;
 	if (l->asked->what == LOOKUP_AT_OR_AFTER)
 		better = e->max_timestamp >= l->asked->timestamp_ms && (!l->found || e->base < l->best.base);
@@ -164,11 +253,12 @@ static void entry_weigh(struct lookup *l, const struct data_index_entry *e)
 static bool object_walk(struct lookup *l)
 {
 	struct index_cache *index = l->engine->index;
+	const uint64_t id = l->span.log->id;
 	for (;;) {
 		const struct data_top *top = index_cache_top(index, l->id, &l->wait);
 		if (top == NULL)
 			return false;
-		const struct data_page *p = data_top_has(top, l->log->id) ? data_top_index_page(top, l->log->id, l->offset) : NULL;
+		const struct data_page *p = data_top_has(top, id) ? data_top_index_page(top, id, l->offset) : NULL;
 		if (p == NULL)
 			return true;
 		struct slice page = index_cache_index_page(index, l->id, p, &l->wait);
@@ -176,7 +266,7 @@ static bool object_walk(struct lookup *l)
 			return false;
 		struct data_index_entry entry;
 		uint64_t before = l->offset;
-		while (data_index_page_find(page, l->log->id, l->offset, &entry)) {
+		while (data_index_page_find(page, id, l->offset, &entry)) {
 			entry_weigh(l, &entry);
 			l->offset = entry.end;
 		}
@@ -187,8 +277,8 @@ static bool object_walk(struct lookup *l)
 
 static bool may_hold(const struct lookup *l, const struct object_row *row)
 {
-	return !row->marked && row->origin == l->engine->config.node && row->first_log <= l->log->id &&
-	       row->last_log >= l->log->id;
+	return !row->marked && row->origin == l->engine->config.node && row->first_log <= l->span.log->id &&
+	       row->last_log >= l->span.log->id;
 }
 
 /* Every page was looked through. The largest time may also stand in the arena alone. */
@@ -196,8 +286,7 @@ static void lookup_settle(struct lookup *l)
 {
 	struct engine_lookup *asked = l->asked;
 	bool is_latest = asked->what != LOOKUP_AT_OR_AFTER, is_best = l->found;
-	asked->found = is_latest ? log_find_latest(l->log, &asked->at)
-				 : !is_best && log_find_time(l->log, asked->timestamp_ms, &asked->at);
+	asked->found = (is_latest || !is_best) && arena_find_time(l, &asked->at);
 	if (is_best && is_latest && asked->found && asked->at.max_timestamp_ms > l->best.max_timestamp)
 		is_best = false;
 	if (is_best && is_latest && l->has_other && l->other.max_timestamp_ms >= l->best.max_timestamp)
@@ -211,12 +300,23 @@ static void lookup_settle(struct lookup *l)
 		asked->found = true;
 		asked->at = l->other;
 	}
-	lookup_end(l, NULL);
+	span_end(l);
+}
+
+static void lookup_gone(struct lookup *l)
+{
+	struct pico_error error;
+	pico_error_set(&error, PICO_NOT_FOUND, "stream is deleted");
+	lookup_end(l, &error);
 }
 
 static void lookup_go(struct lookup *l)
 {
 	const struct catalogue *c = engine_catalogue(l->engine);
+	if (l->log->gone) {
+		lookup_gone(l);
+		return;
+	}
 	for (;;) {
 		if (l->inside && !object_walk(l))
 			return;
@@ -262,6 +362,7 @@ void engine_lookup(struct engine *e, struct engine_lookup *asked)
 	asked->engine = e;
 	asked->impl = l;
 	asked->found = false;
+	span_begin(l, l->log->start);
 	lookup_go(l);
 }
 

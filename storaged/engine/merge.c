@@ -397,7 +397,7 @@ static struct slice copy_keep(struct merger *m, struct slice bytes)
 	return slice_of(copy, bytes.n);
 }
 
-static void block_frames(struct merger *m, struct data_builder *to, const struct log *log, struct slice bytes,
+static void block_frames(struct merger *m, struct data_builder *to, uint64_t living, struct slice bytes,
 			 uint64_t bytes_before)
 {
 	struct frame_iter it = { .body = copy_keep(m, bytes) };
@@ -411,7 +411,7 @@ static void block_frames(struct merger *m, struct data_builder *to, const struct
 			.batch_bytes = (uint32_t)f.payload.n,
 		};
 		/* After a restore of the metadata a frame may stand in two objects: both are one. */
-		if (end > log->start && f.base_offset >= m->copied) {
+		if (end > living && f.base_offset >= m->copied) {
 			data_builder_frame(to, &x, bytes_before);
 			m->copied = end;
 		}
@@ -430,11 +430,11 @@ static struct data_builder **output_of(struct merger *m)
 /* NONE: an object is being stored first, or there was much to do in this turn. */
 static enum input_answer merge_copy(struct merger *m, const struct log *log)
 {
-	uint64_t done = 0;
+	uint64_t done = 0, living = engine_living(m->engine, m->log_id);
 	for (; log != NULL && m->block < m->n_blocks; m->block++) {
 		const struct merge_block *b = &m->blocks[m->block];
 		struct slice bytes;
-		if (b->entry.end <= log->start)
+		if (b->entry.end <= living)
 			continue;
 		if (m->own != NULL && data_builder_size(m->own) >= MERGE_OBJECT_MAX) {
 			output_close(m, &m->own);
@@ -447,7 +447,7 @@ static enum input_answer merge_copy(struct merger *m, const struct log *log)
 		enum input_answer a = merge_input_block(&m->inputs[b->input], &b->entry, &bytes);
 		if (a != INPUT_OK)
 			return a;
-		block_frames(m, *output_of(m), log, bytes, b->entry.bytes_before);
+		block_frames(m, *output_of(m), living, bytes, b->entry.bytes_before);
 		done += bytes.n;
 	}
 	m->phase = MERGE_SETTLE;

@@ -309,6 +309,8 @@ static struct pack_log *build_next(struct packer *p)
 static bool build_log(struct packer *p, struct pack_log *l, unsigned *frames, uint64_t *bytes)
 {
 	bool whole = l->log->removed && !p->build.in_log;
+	if (!p->build.in_log)
+		l->living = engine_living(p->engine, l->log->id);
 	if (!whole) {
 		uint32_t n = pack_build_log(&p->build, l, BUILD_FRAMES_A_TURN / 8, &whole);
 		*frames += n + 1;

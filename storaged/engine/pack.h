@@ -36,6 +36,7 @@ struct pack_frame {
 struct pack_log {
 	struct log *log;                /* one ref */
 	uint64_t size;                  /* of frames */
+	uint64_t living;                /* nobody is shown what lies below; when its building begins */
 	struct pack_frame *frames;
 	uint32_t n_frames, capacity;
 };

@@ -37,17 +37,17 @@ static void run_builder(struct pack_build *b)
 		b->run = builder_new(b, 0);
 }
 
-/* Frames wholly below the log's start are left out. */
-static void frame_add(struct data_builder *to, const struct log *log, const struct frame *f, struct slice bytes)
+/* A frame that nobody is shown anything of is left out. */
+static void frame_add(struct data_builder *to, const struct pack_log *l, const struct frame *f, struct slice bytes)
 {
 	uint64_t end = f->base_offset + f->record_count;
-	if (f->record_count == 0 || end <= log->start)
+	if (f->record_count == 0 || end <= l->living)
 		return;
 	struct data_frame x = {
 		.log_id = f->log_id, .base = f->base_offset, .end = end, .append_ms = f->append_time,
 		.max_timestamp = f->max_timestamp, .bytes = bytes, .batch_bytes = (uint32_t)f->payload.n,
 	};
-	data_builder_frame(to, &x, log->open->packed.bytes);
+	data_builder_frame(to, &x, l->log->open->packed.bytes);
 }
 
 /* Our own arena: what stands there was judged when it came. */
@@ -62,7 +62,7 @@ static void frame_pack(struct pack_build *b, const struct pack_log *l, const str
 		output_close(b, b->own);
 		b->own = builder_new(b, DATA_LEVEL_SINGLE);
 	}
-	frame_add(b->own != NULL ? b->own : b->run, l->log, &f, it.body);
+	frame_add(b->own != NULL ? b->own : b->run, l, &f, it.body);
 	must(frame_facts_read(&f, &facts, &m) == NULL);
 	log_state_apply(&l->log->open->packed, &facts);
 	frame__meta__free_unpacked(m, NULL);

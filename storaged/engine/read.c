@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads: whole batches from the arena, else from the page cache, else from the store through the page
- * cache. A read takes what is in memory; only when its first batch is not does it wait.
+ * cache. A read takes what is in memory; only when its first batch is not does it wait. Below a fork's parent_end
+ * all this is asked of the log that it was forked from.
  *
  * Invariant: nothing at or behind confirm is handed out; each piece keeps a pin, which is the reader's.
  */
@@ -35,9 +36,8 @@ static struct piece *gather_room(struct gather *g, size_t n)
 }
 
 /* A batch that the index names stands in the arena. */
-static bool gather_arena(struct engine *e, const struct engine_read *r, struct gather *g)
+static bool gather_arena(struct engine *e, const struct engine_read *r, const struct log *log, struct gather *g)
 {
-	const struct log *log = r->log;
 	uint32_t i = log_index_find(log, g->offset);
 	const struct frame_ref *ref = &log->open->frames[i];
 	struct piece *to = gather_room(g, 1);
@@ -52,14 +52,15 @@ static bool gather_arena(struct engine *e, const struct engine_read *r, struct g
 }
 
 /* The batches of a cached block. false: it is not cached, or its pages cannot be pinned now (*ret_why). */
-static bool gather_block(struct engine *e, const struct engine_read *r, struct gather *g, enum gathered *ret_why)
+static bool gather_block(struct engine *e, const struct engine_read *r, const struct log_span *s, struct gather *g,
+			 enum gathered *ret_why)
 {
-	struct block *b = page_cache_find(e->cache, r->log->id, g->offset);
+	struct block *b = page_cache_find(e->cache, s->log->id, g->offset);
 	*ret_why = NEEDS_STORE;
 	if (b == NULL)
 		return false;
 	uint64_t left = r->max_bytes > g->bytes ? r->max_bytes - g->bytes : 1;
-	struct page_cache_range range = block_range(b, g->offset, left, log_confirm(r->log));
+	struct page_cache_range range = block_range(b, g->offset, left, s->to);
 	if (g->n > 0 && range.length > left)
 		return false;
 	struct piece *to = gather_room(g, page_cache_pieces_max(range.length));
@@ -76,14 +77,17 @@ static bool gather_block(struct engine *e, const struct engine_read *r, struct g
 static enum gathered read_gather(struct engine *e, const struct engine_read *r, struct gather *g)
 {
 	enum gathered why;
+	struct log_span s = { 0 };
 	g->offset = r->from;
 	while (g->offset < log_confirm(r->log) && g->n < PIECES_MAX) {
-		if (log_index_has(r->log, g->offset)) {
-			if (!gather_arena(e, r, g))
+		if (g->offset >= s.to)
+			s = log_span_at(&e->logs, r->log, g->offset);
+		if (log_index_has(s.log, g->offset)) {
+			if (!gather_arena(e, r, s.log, g))
 				break;
 		} else if (g->n > 0 && g->bytes >= r->max_bytes) {
 			break;
-		} else if (!gather_block(e, r, g, &why)) {
+		} else if (!gather_block(e, r, &s, g, &why)) {
 			return g->n > 0 ? GATHERED : why;
 		}
 	}
@@ -155,9 +159,9 @@ static struct read_op *op_new(struct engine *e, struct engine_read *r)
 	return op;
 }
 
-static uint64_t bytes_to_fetch(struct engine *e, const struct engine_read *r)
+static uint64_t bytes_to_fetch(struct engine *e, const struct log *log, const struct engine_read *r)
 {
-	uint64_t window = ahead_window(e, r->log, r->from);
+	uint64_t window = ahead_window(e, log, r->from);
 	return window > r->max_bytes ? window : r->max_bytes;
 }
 
@@ -175,8 +179,9 @@ static void read_try(struct engine *e, struct engine_read *r)
 		r->end = g.offset;
 		metric_add(METRIC_READS, 1);
 		metric_add(METRIC_READ_BYTES, (int64_t)g.bytes);
-		if (r->end > r->from && !log_index_has(r->log, r->from))
-			ahead_read(e, r->log, r->from, r->end);
+		const struct log_span span = log_span_at(&e->logs, r->log, r->from);
+		if (r->end > r->from && r->end < span.to && !log_index_has(span.log, r->from))
+			ahead_read(e, span.log, r->from, r->end);
 		r->on_done(r, NULL);
 		return;
 	}
@@ -186,9 +191,10 @@ static void read_try(struct engine *e, struct engine_read *r)
 	op->fetch = NULL;
 	op->wants_pages = got == NEEDS_PAGES;
 	if (got == NEEDS_STORE) {
-		op->fetch = fetch_find(e, r->log, r->from);
+		struct log *log = log_span_at(&e->logs, r->log, r->from).log;
+		op->fetch = fetch_find(e, log, r->from);
 		if (op->fetch == NULL)
-			op->fetch = fetch_new(e, r->log, r->from, bytes_to_fetch(e, r));
+			op->fetch = fetch_new(e, log, r->from, bytes_to_fetch(e, log, r));
 	}
 }
 

@@ -11,7 +11,7 @@
 struct read_op {
 	struct engine_read *read;
 	struct engine *engine;
-	struct log *log;                /* one ref */
+	struct log *log;                /* one ref; the fetch may be of one that it was forked from */
 	struct fetch *fetch;            /* NULL: waits for pages, or for memory to fetch into */
 	bool wants_pages;               /* no fetch would help: its block was there, too much is pinned */
 	uint64_t round;                 /* in which it was tried last */
@@ -34,5 +34,8 @@ void fetch_forget_all(struct engine *e);
 /* A fetch has ended: error is NULL or what its readers get. */
 void read_fetch_done(struct engine *e, const struct fetch *f, const struct pico_error *error);
 bool read_is_waiting_for(const struct engine *e, const struct fetch *f);
+
+/* trim.c: the maximum timestamp of a batch that an index names. */
+int64_t frame_latest(struct engine *e, const struct frame_ref *ref);
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "common/metrics.h"
 #include "storaged/engine/backoff.h"
+#include "storaged/engine/gc.h"
 #include "storaged/engine/log_load.h"
 #include "storaged/engine/pack.h"
 #include "storaged/planted.h"
@@ -49,7 +50,7 @@ static void frame_take(struct recovery *r, struct log *log, const struct frame_f
 	log->open->confirm = facts->next;
 	if (facts->closes)
 		log->closed = true;
-	if (f->payload.n > 0 && facts->next > log->start) {
+	if (f->payload.n > 0 && (facts->next > log->start || facts->next > engine_living(r->engine, log->id))) {
 		struct frame_ref ref = {
 			.base = f->base_offset, .latest_ms = f->max_timestamp, .session = at.session, .seq = at.seq,
 			.position = (uint32_t)(WAL_HEADER + at.body_position + FRAME_HEADER + frame_pad(f->meta.n)),

@@ -28,7 +28,7 @@ static void wait_unlink(struct engine_wait *w)
 
 static bool wait_is_ready(const struct engine_wait *w)
 {
-	return w->log->removed || (w->log->closed && !w->closed_too) || log_confirm(w->log) > w->from;
+	return w->log->gone || (w->log->closed && !w->closed_too) || log_confirm(w->log) > w->from;
 }
 
 bool engine_wait(struct engine *e, struct engine_wait *w)
@@ -77,7 +77,7 @@ void wait_wake(struct log *log)
 			continue;
 		}
 		metric_add(METRIC_WAITERS, -1);
-		w->on_ready(w, log->removed);
+		w->on_ready(w, log->gone);
 	}
 	while (o->late_waits != NULL) {
 		struct engine_wait *w = o->late_waits;
@@ -88,7 +88,7 @@ void wait_wake(struct log *log)
 
 void wait_end(struct log *log)
 {
-	must(log->removed);
+	must(log->gone);
 	wait_wake(log);
 	wait_wake(log); /* late ones */
 }

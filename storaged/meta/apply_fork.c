@@ -25,9 +25,13 @@ static void check_point(const struct state_topic *source, uint32_t partition, co
 	if (p->offset < start)
 		apply_refuse(one, PICO_OUT_OF_RANGE, "%s begins at offset %" PRIu64 "; %" PRIu64 " was trimmed", source->name,
 			     start, p->offset);
+	else if (p->parent_end == STATE_PARENT_END_UNKNOWN)
+		apply_refuse(one, PICO_UNAVAILABLE, "%s was deleted just now; try again", c->name);
 	else if (p->parent_end > p->offset)
 		apply_refuse(one, PICO_BAD_REQUEST, "a fork at offset %" PRIu64 " reads its source below %" PRIu64,
 			     p->offset, p->parent_end);
+	else if (p->parent_end < p->offset && partition > 0)
+		apply_refuse(one, PICO_BAD_REQUEST, "first records go to partition 0; another is forked between batches");
 	else if (p->parent_end < p->offset && !c->initial)
 		apply_refuse(one, PICO_BAD_REQUEST, "records [%" PRIu64 ", %" PRIu64 ") have to be copied as first records",
 			     p->parent_end, p->offset);

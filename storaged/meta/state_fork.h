@@ -12,6 +12,9 @@
 
 #define STATE_FORK_DEPTH_MAX 64         /* sources above a fork */
 
+/* In a proposal that is only to be compared with a fork that exists: nobody looked for it. */
+#define STATE_PARENT_END_UNKNOWN UINT64_MAX
+
 struct state_parent {
 	uint64_t log_id;                /* 0: none, no offset is read from elsewhere */
 	uint64_t end;                   /* offsets below are the parent's */

@@ -56,6 +56,7 @@ static const struct {
 	{ "state-with-records", PLANTED_STATE_WITH_RECORDS }, { "commit-unchecked", PLANTED_COMMIT_UNCHECKED },
 	{ "snapshot-without-base", PLANTED_SNAPSHOT_WITHOUT_BASE },
 	{ "cut-without-seals", PLANTED_CUT_WITHOUT_SEALS }, { "trash-before-commit", PLANTED_TRASH_BEFORE_COMMIT },
+	{ "gc-without-forks", PLANTED_GC_WITHOUT_FORKS },
 };
 #define N_BUGS (sizeof(bugs) / sizeof(bugs[0]))
 

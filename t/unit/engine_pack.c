@@ -237,7 +237,7 @@ static void test_trimmed_before_it_is_packed(void **state)
 	append_now(&process, 0, "second", 1);
 	append_now(&process, 0, "third", 2);
 	uint64_t bytes = log_bytes_from(process.logs[0], 0, 1 << 20) - log_bytes_from(process.logs[0], 2, 1 << 20);
-	engine_log_trim(process.engine, process.logs[0], 2);
+	log_trim(&process, 0, 2);
 	process_pack(&process);
 	all.n = 0;
 	entries_of_object(&all, catalogue_next(metadata.catalogue, NULL), 100);

@@ -90,7 +90,7 @@ static void there_and_back(const struct ipc_row *row, unsigned flags)
 	const ProtobufCMessageDescriptor *d = flags & IPC_FLAG_ERROR ? &ipc__error__descriptor
 		: flags ? row->answer : row->request;
 	enum ipc_side from = flags ? !row->from : row->from;
-	struct slice payload = flags == 0 && (row->type == IPC_APPEND || row->type == IPC_CREATE)
+	struct slice payload = flags == 0 && (row->type == IPC_APPEND || row->type == IPC_CREATE || row->type == IPC_FORK)
 		? slice_str("payload") : NOTHING;
 	uint64_t id = row->answer != NULL ? 77 : 0;
 	ProtobufCMessage *m = filled(d);

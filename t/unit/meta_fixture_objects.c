@@ -193,7 +193,7 @@ void fixture_random_fork(struct fixture *f, unsigned *seed)
 	}
 	for (size_t i = 0; i < a.n_points; i++) {
 		a.offset[i] = random_below(seed, 100);
-		a.parent_end[i] = a.offset[i] - (random_below(seed, 4) == 0 ? a.offset[i] / 2 : 0);
+		a.parent_end[i] = a.offset[i] - (i == 0 && random_below(seed, 4) == 0 ? a.offset[i] / 2 : 0);
 		a.initial |= a.parent_end[i] < a.offset[i];
 	}
 	fixture_create(f, &a);

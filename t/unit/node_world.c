@@ -12,6 +12,8 @@
 #include "common/env_uv.h"
 #include "common/must.h"
 #include "common/record_batch.h"
+#include "storaged/meta/meta_priv.h"
+#include "storaged/op.h"
 #include "t/unit/node_world.h"
 
 static uv_loop_t loop;
@@ -99,11 +101,28 @@ void node_up(void)
 	run_until(&serving);
 }
 
-/* What its parts have deferred runs first: tasks cannot be taken back. */
+static void look_for_tasks(uv_handle_t *handle, void *arg)
+{
+	if (handle->type == UV_IDLE && uv_is_active(handle))
+		*(bool *)arg = true;
+}
+
+/* Nothing is deferred and the database has nothing of ours: neither can be taken back. */
+static bool is_quiet(void)
+{
+	bool has_tasks = false;
+	uv_walk(&loop, look_for_tasks, &has_tasks);
+	return !has_tasks && !node->meta->busy && node->meta->snapshot.state != SNAPSHOT_WRITING;
+}
+
 void node_down(void)
 {
 	bool never = false;
+	uint64_t end = env_now_ms(env) + 20000;
 	run_for(&never, 2);
+	while (!is_quiet() && env_now_ms(env) < end)
+		run_for(&never, 1);
+	assert_true(is_quiet());
 	node_free(node);
 }
 

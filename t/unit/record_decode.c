@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "common/crc32c.h"
+#include "common/record_cut.h"
 #include "common/record_decode.h"
 
 #define CAP (16u << 20)
@@ -57,7 +58,7 @@ static void check_headers(const struct record *r, const struct record_header *wa
 }
 
 /* Placed at offset 1000; under LogAppendTime each record has the batch's time. */
-static void check_records(struct record_decoder *d, bool log_append_time)
+static void check_records(struct record_decoder *d, bool log_append_time, int n_records)
 {
 	static const struct record_header second[] = {
 		{ { (const uint8_t *)"trace", 5 }, { (const uint8_t *)"\x01\xff", 2 } },
@@ -73,7 +74,7 @@ static void check_records(struct record_decoder *d, bool log_append_time)
 		n += (size_t)sprintf(repeated + n, "%s", REPEATED);
 	const struct slice keys[N_RECORDS] = { NONE, EMPTY, slice_str("key"), slice_str("\xff\xfe") };
 	const struct slice values[N_RECORDS] = { slice_str("first"), EMPTY, NONE, slice_of(repeated, n) };
-	for (int i = 0; i < N_RECORDS; i++) {
+	for (int i = 0; i < n_records; i++) {
 		struct record r;
 		assert_int_equal(record_decoder_next(d, &r), 1);
 		assert_int_equal(r.offset, 1000 + i);
@@ -110,11 +111,11 @@ static void test_clients_batches(void **state)
 		assert_int_equal(sum, 5 + 5 + 2 + 5 + 3 + 2 + 500 * 16 + 10);
 		assert_int_equal(record_decoder_open(&d, &b), 0);
 		assert_int_equal(d.iter.batch.producer_id, 4711);
-		check_records(&d, false);
+		check_records(&d, false, N_RECORDS);
 		record_batch_stamp(bytes, s.n, BASE + 250);
 		assert_int_equal(record_batch_read(s, &b), 0);
 		assert_int_equal(record_decoder_open(&d, &b), 0);
-		check_records(&d, true);
+		check_records(&d, true, N_RECORDS);
 	}
 	record_decoder_done(&d);
 }
@@ -276,11 +277,73 @@ static void test_one_after_the_other(void **state)
 	record_decoder_done(&d);
 }
 
+/* ------------------------------------------------------------------ the head of a batch */
+
+static void check_cut(struct record_decoder *d, const struct record_batch *b, uint32_t n, bool log_append_time)
+{
+	struct buf out;
+	struct record_batch cut;
+	buf_init(&out, CAP);
+	buf_put(&out, "before", 6);
+	assert_int_equal(record_cut(d, b, n, &out), 0);
+	assert_memory_equal(buf_head(&out), "before", 6);
+	buf_consume(&out, 6);
+	assert_int_equal(record_batch_read(buf_slice(&out), &cut), 0);
+	assert_true(record_batch_crc_is_good(&cut));
+	assert_int_equal(cut.record_count, n);
+	assert_int_equal(cut.base_offset, 1000);
+	assert_int_equal(cut.attributes, b->attributes);
+	assert_int_equal(cut.producer_id, -1);
+	assert_int_equal(cut.producer_epoch, -1);
+	assert_int_equal(cut.base_sequence, -1);
+	assert_int_equal(cut.base_timestamp, b->base_timestamp);
+	assert_int_equal(cut.max_timestamp, BASE + (n > 1 || log_append_time ? 250 : 0));
+	assert_int_equal(record_decoder_validate_produced(d, &cut, NULL), 0);
+	assert_int_equal(record_decoder_open(d, &cut), 0);
+	check_records(d, log_append_time, (int)n);
+	buf_done(&out);
+}
+
+static void test_cut(void **state)
+{
+	static const char *const names[] = { "none", "gzip", "snappy", "snappy_raw", "lz4", "zstd" };
+	struct record_decoder d;
+	record_decoder_init(&d, CAP);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct slice s = load(names[i]);
+		struct record_batch b;
+		record_batch_place(bytes, 1000, 7);
+		for (int stamped = 0; stamped < 2; stamped++) {
+			assert_int_equal(record_batch_read(s, &b), 0);
+			for (uint32_t n = 1; n <= N_RECORDS; n++)
+				check_cut(&d, &b, n, stamped);
+			record_batch_stamp(bytes, s.n, BASE + 250);
+		}
+	}
+	struct buf out, records = records_of(3, slice_str("key"), slice_str("value"), NONE);
+	struct buf fewer = batch_of(CODEC_NONE, slice_of(buf_head(&records), buf_len(&records) / 3), 1, 0);
+	struct buf broken = batch_of(CODEC_ZSTD, slice_str("no records at all, but enough bytes"), 3, 2);
+	struct record_batch b;
+	assert_int_equal(record_batch_read(buf_slice(&fewer), &b), 0);
+	buf_init(&out, RECORD_BATCH_HEADER + 1);
+	assert_int_equal(record_cut(&d, &b, 1, &out), -ENOBUFS);
+	buf_done(&out);
+	buf_init(&out, CAP);
+	assert_int_equal(record_batch_read(buf_slice(&broken), &b), 0);
+	assert_int_equal(record_cut(&d, &b, 2, &out), -EBADMSG);
+	buf_done(&out);
+	buf_done(&records);
+	buf_done(&fewer);
+	buf_done(&broken);
+	record_decoder_done(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_clients_batches), cmocka_unit_test(test_counts), cmocka_unit_test(test_gaps_at_the_start),
 		cmocka_unit_test(test_limits), cmocka_unit_test(test_cap), cmocka_unit_test(test_one_after_the_other),
+		cmocka_unit_test(test_cut),
 	};
 	return cmocka_run_group_tests_name("record_decode", tests, NULL, NULL);
 }
