@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The client's calls for batches as they are, against real peers with a scripted node behind them: payloads gathered
- * from many runs, pieces of fetches, and what is sent again after a restart of storaged.
+ * from many runs, first records of forks, pieces of fetches, and what is sent again after a restart of storaged.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -304,11 +304,70 @@ static void test_deadline(void **state)
 	free((void *)(uintptr_t)s.p);
 }
 
+static void fork_topic(struct result *r, struct slice payload)
+{
+	Ipc__ForkRequest m = IPC__FORK_REQUEST__INIT;
+	Ipc__CreateRequest create = IPC__CREATE_REQUEST__INIT;
+	Ipc__TopicRef source = IPC__TOPIC_REF__INIT;
+	create.name = "/fork";
+	source.name = "/source";
+	m.create = &create;
+	m.source = &source;
+	m.has_offset = m.has_parent_end = true;
+	m.offset = UINT64_MAX - 1;
+	m.parent_end = UINT64_MAX - 2;
+	m.sub_offset = 5;
+	call(r, IPC_FORK, &m.base, (struct topics_payload){ &payload, payload.n > 0 });
+}
+
+static void check_fork(size_t index, struct slice payload)
+{
+	const struct seen *s = node_seen(&w.place.node, IPC_FORK, index);
+	const Ipc__ForkRequest *m = (const Ipc__ForkRequest *)s->call->request;
+	assert_true(slice_eq(slice_of(s->payload, s->payload_n), payload));
+	assert_string_equal(m->create->name, "/fork");
+	assert_string_equal(m->source->name, "/source");
+	assert_true(m->has_offset && m->offset == UINT64_MAX - 1 && m->has_parent_end && m->parent_end == UINT64_MAX - 2);
+	assert_int_equal(m->sub_offset, 5);
+}
+
+/* Its first records go in the frame or through the inbox; after a restart it is sent again, whole. */
+static void test_fork(void **state)
+{
+	struct result none, small, large;
+	struct node *n = &w.place.node;
+	struct slice big = batch(100000, -1);
+	size_t n_parked = 3;
+	assert_true(place_run(&w.place, is_connected, NULL, SOON));
+	n->hold[IPC_FORK] = true;
+	fork_topic(&none, slice_of(NULL, 0));
+	fork_topic(&small, slice_str("copies"));
+	fork_topic(&large, big);
+	for (int turn = 0; turn < 2; turn++) {
+		assert_true(place_run(&w.place, are_parked, &n_parked, SOON));
+		check_fork(0, slice_of("", 0));
+		check_fork(1, slice_str("copies"));
+		check_fork(2, big);
+		if (turn > 0)
+			break;
+		place_down(&w.place);
+		place_up(&w.place, 101);
+		peers_serve(w.place.peers);
+	}
+	node_answer_all(n);
+	finish(&none);
+	finish(&small);
+	finish(&large);
+	assert_true(none.kind == PICO_OK && small.kind == PICO_OK && large.kind == PICO_OK);
+	free((void *)(uintptr_t)big.p);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(test_gather), T(test_fetch_pieces), T(test_fetches_are_not_shared), T(test_restart), T(test_deadline),
+		T(test_fork),
 	};
 	return cmocka_run_group_tests_name("batches over IPC", tests, NULL, NULL);
 }

@@ -180,7 +180,7 @@ static void read_try(struct engine *e, struct engine_read *r)
 		metric_add(METRIC_READS, 1);
 		metric_add(METRIC_READ_BYTES, (int64_t)g.bytes);
 		const struct log_span span = log_span_at(&e->logs, r->log, r->from);
-		if (r->end > r->from && r->end < span.to && !log_index_has(span.log, r->from))
+		if (r->end > r->from && (r->end < span.to || span.log == r->log) && !log_index_has(span.log, r->from))
 			ahead_read(e, span.log, r->from, r->end);
 		r->on_done(r, NULL);
 		return;

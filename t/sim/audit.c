@@ -138,7 +138,8 @@ static bool read_log(struct run *r, struct sim_node *n, const struct run_topic *
 	} while (step.next < step.confirm && !r->failed);
 	struct hist_log *log = &r->history.logs[index];
 	if (final)
-		*log = (struct hist_log){ .topic = log->topic, .partition = partition, .read_back = true, .closed = step.closed, .start = step.start,
+		*log = (struct hist_log){ .topic = log->topic, .partition = partition, .source = log->source, .point = log->point,
+					  .fork_start = log->fork_start, .read_back = true, .closed = step.closed, .start = step.start,
 					  .confirm = step.confirm, .first_record = first,
 					  .n_records = r->history.n_records - first };
 	return true;

@@ -52,8 +52,9 @@
 	X(ORPHAN, "engine: orphan deleted")                                              \
 	X(LOADED, "engine: log loaded from its entries")                                 \
 	X(DROPPED, "engine: loaded log dropped")                                         \
-	X(TRIMMED, "client: trim acknowledged")                                           \
-	X(DATABASE_LOST, "database: lost, and built again from the bucket")
+	X(TRIMMED, "client: trim acknowledged")                                          \
+	X(DATABASE_LOST, "database: lost, and built again from the bucket")                         \
+	X(FORKED, "client: fork acknowledged")
 
 enum sim_fault {
 #define X(name, text) SIM_##name,

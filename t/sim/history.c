@@ -49,7 +49,15 @@ uint32_t history_log(struct history *h, uint32_t topic, uint32_t partition)
 	struct hist_log *log = ADD(h, logs, n_logs, logs_room);
 	log->topic = topic;
 	log->partition = partition;
+	log->source = HIST_NONE;
 	return (uint32_t)h->n_logs - 1;
+}
+
+size_t history_inherited(const struct hist_log *log)
+{
+	if (log->source == HIST_NONE || log->start >= log->point)
+		return 0;
+	return log->point - log->start < log->n_records ? log->point - log->start : log->n_records;
 }
 
 uint32_t history_topic(struct history *h)

@@ -63,6 +63,8 @@ struct hist_record {
 
 struct hist_log {
 	uint32_t topic, partition;
+	uint32_t source;                /* HIST_NONE: no fork; else below `point` it shows what that log has */
+	uint64_t point, fork_start;     /* fork_start: where it began when it was made */
 	bool read_back;                 /* the end was read: records are the whole log */
 	bool closed;
 	uint64_t start, confirm;
@@ -105,6 +107,8 @@ struct history {
 };
 
 void history_done(struct history *h);
+/* How many records of a final log are those of its source. */
+size_t history_inherited(const struct hist_log *log);
 /* Returned indexes stay; pointers move with the next of their kind. */
 uint32_t history_op(struct history *h, enum hist_kind kind);
 uint32_t history_log(struct history *h, uint32_t topic, uint32_t partition);

@@ -8,7 +8,7 @@
 #include "t/sim/calls.h"
 
 #define RUN_CLIENTS 16
-#define RUN_TOPICS 64
+#define RUN_TOPICS 96
 #define RUN_PARTITIONS 3
 #define CLIENT_ECHOES 4
 
@@ -71,6 +71,7 @@ struct client {
 	struct value *echoes[CLIENT_ECHOES];    /* the same of producers that it was before; owned */
 	unsigned n_echoes;
 	uint32_t probe_hist;            /* of the call under way */
+	struct run_topic *forked;       /* by the call under way */
 };
 
 void load_begin(struct run *r);
@@ -89,6 +90,11 @@ uint32_t value_attempt(struct client *c, struct value *v);
 bool topic_choose(struct client *c, bool writable);
 bool client_has_node(struct client *c);
 uint64_t client_pause(struct client *c);
+
+/* forks.c */
+void fork_topic(struct client *c, struct run_topic *t);
+/* What an answer says of whose fork a topic is. */
+void topic_learn_fork(struct run *r, struct run_topic *t, const Ipc__Topic *m);
 
 void consumer_turn(struct client *c);
 void admin_turn(struct client *c);

@@ -4,6 +4,7 @@ noinst_LIBRARIES += t/sim/libsim.a
 t_sim_libsim_a_SOURCES = \
 	t/sim/history.c t/sim/history.h \
 	t/sim/faults.h \
+	t/sim/fork_check.c \
 	t/sim/sim.c t/sim/sim.h \
 	t/sim/sim_check.c t/sim/sim_check.h \
 	t/sim/sim_env.c \
@@ -21,6 +22,7 @@ endif
 SIM_SOURCES = \
 	t/sim/audit.c \
 	t/sim/calls.c t/sim/calls.h \
+	t/sim/forks.c \
 	t/sim/load.c t/sim/load.h \
 	t/sim/lost.c \
 	t/sim/main.c \

@@ -31,7 +31,7 @@ struct run_topic *topic_by_id(struct run *r, const ProtobufCBinaryData *id)
 /* Whether a name is only ever created with first records: the odd ones. */
 static bool has_initial(const char *name)
 {
-	return (name[strlen(name) - 1] - '0') % 2 == 1;
+	return strncmp(name, "/fork", 5) != 0 && (name[strlen(name) - 1] - '0') % 2 == 1;
 }
 
 struct run_topic *topic_learn(struct run *r, const Ipc__Topic *m)
@@ -47,12 +47,13 @@ struct run_topic *topic_learn(struct run *r, const Ipc__Topic *m)
 	t = must_calloc(1, sizeof(*t));
 	memcpy(t->id, m->topic_id.data, 16);
 	snprintf(t->name, sizeof(t->name), "%s", m->name);
-	t->temporary = strncmp(m->name, "/temporary", 10) == 0;
+	t->temporary = strncmp(m->name, "/lasting", 8) != 0;
 	t->index = history_topic(&r->history);
 	r->history.topics[t->index].initial = has_initial(t->name);
 	t->n_partitions = (uint32_t)m->n_partitions;
 	for (uint32_t i = 0; i < t->n_partitions; i++)
 		t->log[i] = history_log(&r->history, t->index, i);
+	topic_learn_fork(r, t, m);
 	r->topics[r->n_topics++] = t;
 	return t;
 }
@@ -311,6 +312,8 @@ void admin_turn(struct client *c)
 	} else if (r->n_topics < RUN_TOPICS / 2 && sim_chance(s, r->churn ? 60 : 300)) {
 		unsigned number = (unsigned)sim_below(s, 6);    /* the same names again and again */
 		create_topic(c, "temporary", number, number % RUN_PARTITIONS + 1);
+	} else if (r->n_topics < RUN_TOPICS / 3 * 2 && !t->delete_sent && sim_chance(s, 350)) {
+		fork_topic(c, t);
 	} else if (t->temporary && !t->delete_sent && sim_chance(s, r->churn ? 60 : 300)) {
 		end_topic(c, t, sim_chance(s, 500));
 	} else if (trim_is_due(r, t)) {

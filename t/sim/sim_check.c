@@ -102,6 +102,8 @@ static bool gather_final_log(struct judge *j, uint32_t index)
 				     log->start + i);
 		if (r->value >= j->h->n_values)
 			return fault(j, 1, "log %u offset %" PRIu64 " holds nobody's value", index, r->offset);
+		if (i < history_inherited(log)) /* check 14 */
+			continue;
 		struct value *v = &j->values[r->value];
 		if (r->index == 0 && v->n_found == 0) {
 			v->base = r->offset;
@@ -295,7 +297,7 @@ static bool check_stream(struct judge *j, uint32_t index, const struct hist_op *
 {
 	const struct hist_log *log = &j->h->logs[index];
 	const struct hist_op *last = NULL;
-	for (size_t i = 0; i < log->n_records; i++) {
+	for (size_t i = history_inherited(log); i < log->n_records; i++) {
 		const struct hist_op *op = of_value[j->h->records[log->first_record + i].value];
 		if (op == NULL || op == last || !op->has_stream_seq)
 			continue;
@@ -473,7 +475,7 @@ static bool check_producer_order(struct judge *j, uint32_t log)
 		if (h->ops[i].kind == HIST_APPEND && h->ops[i].value != HIST_NONE)
 			of_value[h->ops[i].value] = &h->ops[i];
 	bool good = true;
-	for (size_t i = 0; i < h->logs[log].n_records && good; i++) {
+	for (size_t i = history_inherited(&h->logs[log]); i < h->logs[log].n_records && good; i++) {
 		const struct hist_record *r = &h->records[h->logs[log].first_record + i];
 		const struct hist_op *op = of_value[r->value];
 		if (r->index != 0 || op == NULL || op->producer == HIST_NONE)
@@ -721,7 +723,7 @@ static bool check_trim(struct judge *j, const struct hist_op *op)
 static bool check_start(struct judge *j, uint32_t index)
 {
 	const struct hist_log *log = &j->h->logs[index];
-	bool asked = !log->read_back || log->start == 0;
+	bool asked = !log->read_back || log->start == 0 || (log->source != HIST_NONE && log->start == log->fork_start);
 	for (size_t i = 0; i < j->h->n_ops && !asked; i++) {
 		const struct hist_op *op = &j->h->ops[i];
 		asked = op->kind == HIST_TRIM && op->log == index && op->outcome != HIST_REFUSED &&
@@ -750,7 +752,7 @@ bool sim_check(const struct history *h, struct sim_fault_found *ret_found)
 		j.values[i].log = j.values[i].found_log = HIST_NONE;
 	bool good = check_values(&j) && check_order(&j) && check_reads(&j) && check_watermarks(&j) &&
 		    check_producers(&j) && check_closes(&j) && check_wal(&j) && check_waits(&j) && check_trims(&j) &&
-		    check_stamps_and_streams(&j);
+		    check_stamps_and_streams(&j) && fork_check(h, ret_found);
 	for (size_t i = 0; i < h->n_ops && good; i++)
 		good = h->ops[i].kind != HIST_APPEND || check_answer(&j, &h->ops[i]);
 	for (uint32_t i = 0; i < h->n_topics && good; i++)

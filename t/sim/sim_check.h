@@ -10,6 +10,7 @@
  *                                                     10 no WAL object below a cut missing, none deleted
  *   11 no wake-up is lost: a wait is answered soon after what it waits for was acknowledged
  *   13 a log begins where a trim said, and never earlier again
+   14 a fork shows what its source has below the point, whatever became of the source
    12 stamps never run backwards and are what the append was told; stream sequences advance
  */
 #ifndef T_SIM_SIM_CHECK_H
@@ -21,6 +22,9 @@ struct sim_fault_found {
 	int check;              /* 0: none */
 	char text[300];
 };
+
+/* fork_check.c: check 14. */
+bool fork_check(const struct history *h, struct sim_fault_found *ret_found);
 
 /* The first fault found; true when there is none. */
 bool sim_check(const struct history *h, struct sim_fault_found *ret_found);

@@ -248,6 +248,27 @@ static void test_trimmed_before_it_is_packed(void **state)
 	assert_records(&process, 0, 2, "third");
 }
 
+/* A fork shows what its source was trimmed by: the pack has all of it. */
+static void test_trimmed_beside_a_fork(void **state)
+{
+	static struct entries all;
+	process_serve(&process, &world, 0);
+	append_now(&process, 0, "first", 0);
+	append_now(&process, 0, "second", 1);
+	append_now(&process, 0, "third", 2);
+	metadata.start[0] = 1;          /* what lives, of the log and of its forks */
+	engine_log_trim(process.engine, process.logs[0], 2);
+	process_pack(&process);
+	all.n = 0;
+	entries_of_object(&all, catalogue_next(metadata.catalogue, NULL), 100);
+	assert_int_equal(all.n, 1);
+	assert_int_equal(all.e[0].base, 1);
+	assert_int_equal(all.e[0].end, 3);
+	metadata.start[0] = 2;
+	again(1);
+	assert_records(&process, 0, 2, "third");
+}
+
 /* What a session left does not fit: recovery packs on its way. */
 static void test_recovery_packs_when_there_is_no_room(void **state)
 {
@@ -307,7 +328,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_wal_objects_go_when_they_are_packed), TEST(test_states_outlive_their_records), TEST(test_three_levels),
-		TEST(test_trimmed_before_it_is_packed),
+		TEST(test_trimmed_before_it_is_packed), TEST(test_trimmed_beside_a_fork),
 		TEST(test_recovery_packs_when_there_is_no_room), TEST(test_killed_while_packing),
 	};
 	return cmocka_run_group_tests_name("engine-pack", tests, NULL, NULL);

@@ -491,6 +491,78 @@ static void test_13_trims(void **state)
 	expect(&h, 13);         /* less than was asked */
 }
 
+/* Log 1 was forked from log 0 inside value 1, at offset 3, and got value 2; log 0 got value 3. */
+static struct history forked(void)
+{
+	struct history h = begin();
+	history_topic(&h);
+	history_log(&h, 1, 0);
+	append(&h, 0, 1, 0);
+	append(&h, 1, 2, 2);
+	struct hist_op *own = append(&h, 2, 3, 3);
+	own->log = own->topic = 1;
+	append(&h, 3, 4, 4);
+	FINAL(&h, 0, 1, 3);
+	struct hist_log *log = &h.logs[1];
+	log->source = 0;
+	log->point = 3;
+	log->read_back = h.topics[1].exists = true;
+	log->first_record = h.n_records;
+	log->n_records = log->confirm = 5;
+	for (uint64_t i = 0; i < 5; i++)
+		record(&h, i, i < 2 ? 0 : i == 2 ? 1 : 2, i < 3 ? i % 2 : (uint32_t)i - 3);
+	return h;
+}
+
+static void test_14_forks(void **state)
+{
+	struct history h = forked();
+	expect(&h, 0);
+
+	h = forked();                           /* another record than the source's */
+	h.records[h.logs[1].first_record + 2].timestamp++;
+	expect(&h, 14);
+
+	h = forked();                           /* one that the source does not have */
+	h.records[h.logs[1].first_record + 1].value = 2;
+	expect(&h, 14);
+
+	h = forked();                           /* what was acknowledged to a source that is gone */
+	h.logs[0].read_back = h.topics[0].exists = false;
+	call(&h, HIST_DELETE, 9);
+	expect(&h, 0);
+
+	h = forked();
+	h.logs[0].read_back = h.topics[0].exists = false;
+	call(&h, HIST_DELETE, 9);
+	h.records[h.logs[1].first_record + 2].value = 0;
+	expect(&h, 14);
+
+	h = forked();
+	h.logs[0].read_back = h.topics[0].exists = false;
+	call(&h, HIST_DELETE, 9);
+	h.ops[1].outcome = HIST_REFUSED;
+	h.ops[1].base_known = false;
+	expect(&h, 14);
+
+	h = forked();                           /* it ends before the point */
+	h.logs[1].n_records = h.logs[1].confirm = 2;
+	h.ops[2].outcome = HIST_UNKNOWN;
+	expect(&h, 14);
+
+	h = forked();                           /* it begins later than it did */
+	h.logs[1].start = 2;
+	h.logs[1].first_record += 2;
+	h.logs[1].n_records -= 2;
+	expect(&h, 13);
+
+	h = forked();
+	h.logs[1].start = h.logs[1].fork_start = 2;
+	h.logs[1].first_record += 2;
+	h.logs[1].n_records -= 2;
+	expect(&h, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -499,7 +571,7 @@ int main(void)
 		cmocka_unit_test(test_5_7_producers), cmocka_unit_test(test_9_ends), cmocka_unit_test(test_10_wal),
 		cmocka_unit_test(test_11_wakeups), cmocka_unit_test(test_12_stamps),
 		cmocka_unit_test(test_9_shown_closed), cmocka_unit_test(test_7_9_closer),
-		cmocka_unit_test(test_13_trims),
+		cmocka_unit_test(test_13_trims), cmocka_unit_test(test_14_forks),
 	};
 	return cmocka_run_group_tests_name("sim_check", tests, NULL, NULL);
 }
