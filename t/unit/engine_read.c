@@ -12,6 +12,7 @@
 
 #include "common/must.h"
 #include "common/metrics.h"
+#include "storaged/engine/engine_impl.h"
 #include "t/unit/engine.h"
 
 /* ------------------------------------------------------------------- reading */
@@ -469,6 +470,63 @@ static void test_removal_with_everything_under_way(void **state)
 	append_free(room), append_free(flying), read_free(r);
 }
 
+/* Becomes logs[i]. */
+static void fork_log(int i, uint64_t id, uint64_t start, uint64_t parent, uint64_t parent_end)
+{
+	process.logs[i] = engine_log_add(process.engine, id, 1, start, false);
+	engine_log_set_parent(process.engine, process.logs[i], parent, parent_end);
+	assert_int_equal(log_next(process.logs[i]), parent_end);
+	assert_int_equal(log_confirm(process.logs[i]), parent_end);
+}
+
+/* Below its parent_end a fork reads its parent, up the chain, whatever the parent is trimmed by; hidden, a log is only there
+ * for its forks. */
+static void test_forks(void **state)
+{
+	process_serve(&process, &world, 0);
+	append_now(&process, 0, "a", 0);
+	append_now(&process, 0, "b", 1);
+	append_now(&process, 0, "c", 2);
+	append_now(&process, 0, "d", 3);
+	fork_log(1, 400, 0, 100, 3);
+	assert_records(&process, 1, 0, "a|b|c");
+	append_now(&process, 1, "x", 3);
+	fork_log(2, 401, 1, 400, 4);
+	append_now(&process, 2, "y", 4);
+	assert_records(&process, 0, 0, "a|b|c|d");
+	assert_records(&process, 1, 2, "c|x");
+	assert_records(&process, 2, 1, "b|c|x|y");
+	assert_records(&process, 2, 3, "x|y");
+	struct log_span span = log_span_at(&process.engine->logs, process.logs[2], 1);
+	assert_ptr_equal(span.log, process.logs[0]);
+	assert_int_equal(span.from, 1);
+	assert_int_equal(span.to, 3);
+	span = log_span_at(&process.engine->logs, process.logs[2], 3);
+	assert_ptr_equal(span.log, process.logs[1]);
+	assert_int_equal(span.from, 3);
+	assert_int_equal(span.to, 4);
+	span = log_span_at(&process.engine->logs, process.logs[2], 5);
+	assert_ptr_equal(span.log, process.logs[2]);
+	assert_int_equal(span.from, 4);
+	assert_int_equal(span.to, 5);
+
+	engine_log_trim(process.engine, process.logs[0], 4);    /* what lives begins at 0 still */
+	assert_records(&process, 1, 0, "a|b|c|x");
+	struct waiter w = waiter_at(0, 4);
+	assert_false(engine_wait(process.engine, &w.w));
+	engine_log_hide(process.engine, process.logs[0]);
+	assert_int_equal(w.n_ready, 1);
+	assert_true(w.gone);
+	assert_records(&process, 2, 1, "b|c|x|y");
+	process_pack(&process);
+	assert_records(&process, 2, 1, "b|c|x|y");
+	engine_log_trim(process.engine, process.logs[1], 3);
+	engine_log_trim(process.engine, process.logs[2], 3);
+	engine_log_remove(process.engine, process.logs[0]);
+	assert_records(&process, 2, 3, "x|y");
+	process.logs[0] = NULL;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -478,7 +536,7 @@ int main(void)
 		TEST(test_damage_fails_its_readers_only),
 		TEST(test_read_waits_for_the_store_until_its_deadline), TEST(test_reads_wait_for_pages),
 		TEST(test_store_errors_are_tried_again), TEST(test_missing_object_fails_the_read), TEST(test_waits),
-		TEST(test_reads_ahead), TEST(test_removal_with_everything_under_way),
+		TEST(test_reads_ahead), TEST(test_removal_with_everything_under_way), TEST(test_forks),
 	};
 	return cmocka_run_group_tests_name("engine-read", tests, NULL, NULL);
 }
