@@ -73,16 +73,16 @@ static bool export_take(struct checking *c, const char *key)
 	size_t n = 0;
 	if (!export_key_parse(key, &idx) || shelf_get(c->data, key, 0, 0, &bytes) != 0)
 		return false;
-	c->state = state_new();
-	bool good = export_decode(bytes, idx, &h, &e, &n) == NULL && state_load(c->state, idx, e, n) == 0 &&
-		    state_cluster_uuid(c->state) != NULL;
+	struct state *s = state_new();
+	bool good = export_decode(bytes, idx, &h, &e, &n) == NULL && state_load(s, idx, e, n) == 0 &&
+		    state_cluster_uuid(s) != NULL;
 	free(e);
 	free((void *)bytes.p);
 	if (good)
-		return true;
-	state_free(c->state);
-	c->state = NULL;
-	return false;
+		c->state = c->owned = s;
+	else
+		state_free(s);
+	return good;
 }
 
 static bool state_from_export(struct checking *c, const char *database_fault)
@@ -105,7 +105,12 @@ static bool state_from_export(struct checking *c, const char *database_fault)
 static bool state_read(struct checking *c)
 {
 	char fault[900];
-	int err = db_read(c->options->database, &c->state, fault, sizeof(fault));
+	if (c->options->state != NULL) {
+		c->state = c->options->state;
+		return true;
+	}
+	int err = db_read(c->options->database, &c->owned, fault, sizeof(fault));
+	c->state = c->owned;
 	if (err == -EBADMSG)
 		fsck_say(c, FSCK_ERROR, "database", "", "%s: a start on it is refused. `pico admin restore-metadata` makes a new "
 			 "one", fault);
@@ -245,7 +250,7 @@ static void look_again(struct checking *c)
 	struct fsck *out = c->out;
 	struct state *now = NULL;
 	char fault[900];
-	if (c->from_export || db_read(c->options->database, &now, fault, sizeof(fault)) != 0)
+	if (c->from_export || c->owned == NULL || db_read(c->options->database, &now, fault, sizeof(fault)) != 0)
 		return;
 	size_t n = 0;
 	for (size_t i = 0; i < out->n_findings; i++) {
@@ -280,7 +285,7 @@ int fsck(const struct fsck_options *o, struct fsck *ret)
 		qsort(ret->finding, ret->n_findings, sizeof(*ret->finding), compare_findings);
 	for (size_t i = 0; i < ret->n_findings; i++)
 		ret->n_severity[ret->finding[i].severity]++;
-	state_free(c.state);
+	state_free(c.owned);
 	shelf_keys_done(&c.data_keys);
 	shelf_keys_done(&c.wal_keys);
 	return ok ? 0 : -1;

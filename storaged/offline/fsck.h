@@ -31,9 +31,12 @@ struct fsck {
 	char fault[1200];               /* why it could not be done */
 };
 
+struct state;
+
 struct fsck_options {
 	struct shelf *data, *wal;       /* wal: NULL when it is the same */
 	const char *database;           /* path of the SQLite file; where there is none, the newest export is taken */
+	const struct state *state;      /* not NULL: what is held against the stores, and no database is read */
 	void (*on_progress)(void *arg, uint64_t done, uint64_t all);    /* bytes; NULL: nobody wants to know */
 	void *arg;
 };

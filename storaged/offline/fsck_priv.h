@@ -14,7 +14,8 @@ struct checking {
 	const struct fsck_options *options;
 	struct shelf *data, *wal;
 	struct fsck *out;
-	struct state *state;
+	const struct state *state;
+	struct state *owned;            /* what was read; NULL: the caller's is used */
 	bool from_export;               /* the state may be older than the store */
 	struct shelf_keys data_keys, wal_keys;  /* all keys; wal_keys empty when it is the same store */
 	uint64_t all;                   /* bytes to be looked at */

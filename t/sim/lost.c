@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The database is lost. Everybody dies; a new database is built from the buckets, beginning with some export that was ever
+ * What an operator does without a node, over the buckets. At the end of every run: fsck, which has nothing to say of a node
+ * that serves. And the database is lost: everybody dies; a new database is built from the buckets, beginning with some export that was ever
  * written there, the newest or an old one; a node starts on it. Every record that the final logs have is there again, at its
  * offset, under its own topic or under a made-up name. What an old export cannot know (trims, deletes) is not asked for.
  */
@@ -12,6 +13,7 @@
 #include <string.h>
 
 #include "common/must.h"
+#include "storaged/offline/fsck.h"
 #include "storaged/offline/restore.h"
 #include "storaged/op.h"
 
@@ -64,6 +66,26 @@ static int sim_shelf_list(struct shelf *base, const char *prefix, struct shelf_k
 
 static const struct shelf_ops shelf_ops = { .get = sim_shelf_get, .list = sim_shelf_list };
 
+static struct sim_shelf shelf_over(const struct sim_bucket *b)
+{
+	return (struct sim_shelf){ .base = { .ops = &shelf_ops, .url = "sim://bucket" }, .bucket = b };
+}
+
+void fsck_buckets(struct run *r)
+{
+	struct sim_shelf data = shelf_over(&r->bucket), wal = shelf_over(&r->wal_bucket);
+	struct fsck_options o = {
+		.data = &data.base, .wal = r->two_buckets ? &wal.base : NULL, .state = meta_state(nodes_serving(r)->node->meta),
+	};
+	struct fsck f;
+	if (fsck(&o, &f) != 0)
+		run_fault(r, "fsck: %s", f.fault);
+	for (size_t i = 0; i < f.n_findings; i++)
+		if (f.finding[i].severity != FSCK_NOTE)
+			run_fault(r, "fsck: %s %s: %.200s", f.finding[i].kind, f.finding[i].key, f.finding[i].text);
+	fsck_done(&f);
+}
+
 /* ----------------------------------------------------------------------- before */
 
 static void remember(struct run *r, struct lost *l)
@@ -101,8 +123,7 @@ static bool everybody_dies(struct run *r)
 
 static bool build(struct run *r)
 {
-	struct sim_shelf data = { .base = { .ops = &shelf_ops, .url = "sim://bucket" }, .bucket = &r->bucket };
-	struct sim_shelf wal = { .base = { .ops = &shelf_ops, .url = "sim://wal" }, .bucket = &r->wal_bucket };
+	struct sim_shelf data = shelf_over(&r->bucket), wal = shelf_over(&r->wal_bucket);
 	const struct sim_object *export = &r->bucket.exports[sim_below(&r->sim, r->bucket.n_exports)];
 	struct restored restored;
 	int rc = restore(&data.base, r->two_buckets ? &wal.base : NULL, slice_of(export->data, export->size), &restored);

@@ -250,6 +250,8 @@ void run_seed(const struct run_options *o, struct run_result *ret_result)
 		read_back(r);
 	if (!r->failed)
 		judge(r);
+	if (!r->failed)
+		fsck_buckets(r);
 	if (!r->failed && r->loses_database)
 		lost_database(r);
 	finish(r);

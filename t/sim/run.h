@@ -87,6 +87,7 @@ struct run_topic;
 bool audit_read_log(struct run *r, struct sim_node *n, const struct run_topic *t, uint32_t partition);
 
 /* lost.c: after the final read-back. */
+void fsck_buckets(struct run *r);
 void lost_database(struct run *r);
 
 #endif
