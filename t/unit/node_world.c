@@ -107,12 +107,15 @@ static void look_for_tasks(uv_handle_t *handle, void *arg)
 		*(bool *)arg = true;
 }
 
-/* Nothing is deferred and the database has nothing of ours: neither can be taken back. */
+/* Nothing is deferred, and neither the database nor the store has anything of the metadata's to answer: that cannot be taken
+ * back. */
 static bool is_quiet(void)
 {
 	bool has_tasks = false;
 	uv_walk(&loop, look_for_tasks, &has_tasks);
-	return !has_tasks && !node->meta->busy && node->meta->snapshot.state != SNAPSHOT_WRITING;
+	const struct meta *m = node->meta;
+	return !has_tasks && !m->busy && !m->batch.active && m->snapshot.state == SNAPSHOT_IDLE &&
+		m->export.state <= EXPORT_IDLE;
 }
 
 void node_down(void)
