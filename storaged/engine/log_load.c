@@ -25,6 +25,8 @@ struct log_load {
 	struct log *log;                /* one ref */
 	struct object_id *ids;          /* to look at; owned */
 	size_t n_ids, at;
+	struct object_id *done;         /* looked at before the list was made anew */
+	size_t n_done;
 	struct data_page page;          /* of the object at hand, once its top was looked at */
 	bool has_page, running;
 	struct index_wait wait;
@@ -105,6 +107,7 @@ static void load_free(struct log_load *l)
 	index_wait_stop(&l->wait);
 	entries_free(l);
 	free(l->ids);
+	free(l->done);
 	free(l);
 }
 
@@ -243,17 +246,30 @@ static void load_empty(struct log *log)
 
 /* ----------------------------------------------------------------------- walk */
 
+static bool is_done(const struct log_load *l, struct object_id id)
+{
+	for (size_t i = 0; i < l->n_done; i++)
+		if (object_id_is_equal(l->done[i], id))
+			return true;
+	return false;
+}
+
+/* What was looked at stays known: however fast objects come and go, each is looked at once. */
 static void list_objects(struct log_load *l)
 {
 	const struct engine *e = l->engine;
 	struct catalogue_cursor cursor = { 0 };
 	const struct object_row *row;
 	size_t capacity = 0;
-	entries_free(l);
+	l->done = must_realloc(l->done, (l->n_done + l->at + 1) * sizeof(*l->done));
+	for (size_t i = 0; i < l->at; i++)
+		l->done[l->n_done++] = l->ids[i];
+	free(l->ids);
+	l->ids = NULL;
 	l->n_ids = l->at = 0;
 	l->has_page = false;
 	while ((row = catalogue_of_log(engine_catalogue(e), e->config.node, l->log->id, &cursor)) != NULL) {
-		if (row->level == DATA_LEVEL_SINGLE)
+		if (row->level == DATA_LEVEL_SINGLE || is_done(l, row->id))
 			continue;
 		if (l->n_ids == capacity) {
 			capacity = capacity == 0 ? 16 : capacity * 2;
@@ -261,7 +277,7 @@ static void list_objects(struct log_load *l)
 		}
 		l->ids[l->n_ids++] = row->id;
 	}
-	l->entries = must_calloc(l->n_ids + 1, sizeof(Frame__State *));
+	l->entries = must_realloc(l->entries, (l->n_entries + l->n_ids + 1) * sizeof(Frame__State *));
 }
 
 /* false: being read. */

@@ -63,8 +63,7 @@ static void wal_pump(struct wal *w);
 
 static void wal_end(struct wal *w, int code, const char *text)
 {
-	if (w->dead)
-		return;
+	must(!w->dead);
 	w->dead = true;
 	w->config.on_fatal(w->config.arg, code, text);
 }
@@ -136,7 +135,7 @@ static void object_header(struct wal_object *o)
 
 static void wal_set_fault(struct wal *w, const char *what, int err)
 {
-	snprintf(w->fault, sizeof(w->fault), "%s: %s", what != NULL ? what : w->store->url, strerror(-err));
+	snprintf(w->fault, sizeof(w->fault), "%s: %s", what, strerror(-err));
 }
 
 static bool object_is_free(const struct wal_object *o)
@@ -187,8 +186,7 @@ static void wal_report(struct wal *w)
 static void object_stored(struct wal_object *o)
 {
 	struct wal *w = o->wal;
-	if (o->state >= STORED)
-		return;
+	must(o->state < STORED);
 	o->state = STORED;
 	env_timer_stop(w->env, &o->timer);
 	w->inflight--;
@@ -244,8 +242,9 @@ static void wal_token_take(struct wal *w)
 static void on_backoff_end(void *arg)
 {
 	struct wal_object *o = arg;
-	if (o->wal->dead || o->state != WAITING)
+	if (o->wal->dead)
 		return;
+	must(o->state == WAITING);
 	o->state = FLYING;
 	if (o->look_next)
 		object_look(o);
@@ -319,8 +318,7 @@ static void object_look(struct wal_object *o)
 	char key[WAL_KEY_MAX];
 	o->state = LOOKING;
 	env_timer_stop(w->env, &o->timer);
-	if (o->look_busy)
-		return;
+	must(!o->look_busy);
 	o->look_busy = true;
 	wal_key(key, w->config.node, w->session, o->seq);
 	/* Whole: a store on files makes what is read whole durable in its directory first. */
@@ -402,8 +400,9 @@ static void on_hedge(void *arg)
 {
 	struct wal_object *o = arg;
 	struct wal *w = o->wal;
-	if (w->dead || o->state != FLYING)
+	if (w->dead)
 		return;
+	must(o->state == FLYING);
 	uint64_t now = env_now_ms(w->env), wait = wal_token_wait(w, now);
 	if (wait > 0) {
 		env_timer_start(w->env, &o->timer, now + wait);

@@ -480,6 +480,210 @@ static void test_slow_put_is_hedged(void **state)
 	append_free(a);
 }
 
+/* ------------------------------------------------------------ what seldom happens */
+
+/* Puts enough for the WAL to know how long one takes. */
+static void learn(unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct append *x = append_do(&process, 0, "x");
+		world_run(&world);
+		append_free(x);
+	}
+}
+
+/* Puts header of an object, ours but for one field, under the key of seq 1. */
+static void plant_ours(uint32_t node, uint64_t session, uint64_t seq)
+{
+	char key[WAL_KEY_MAX];
+	uint8_t bytes[WAL_HEADER];
+	struct wal_header h = { .kind = WAL_DATA, .node = node, .session = session, .seq = seq };
+	memcpy(h.put_id, test_config.put_id, 16);
+	wal_header_encode(bytes, &h);
+	wal_key(key, 7, 1, 1);
+	world_store(&world, key, bytes, sizeof(bytes));
+}
+
+static void test_our_put_id_elsewhere_is_the_end(void **state)
+{
+	static const struct { uint32_t node; uint64_t session, seq; } cases[] = { { 8, 1, 1 }, { 7, 2, 1 }, { 7, 1, 2 } };
+	for (size_t i = 0; i < 3; i++) {
+		process_serve(&process, &world, 0);
+		plant_ours(cases[i].node, cases[i].session, cases[i].seq);
+		struct append *a = append_do(&process, 0, "one");
+		world_run(&world);
+		assert_int_equal(process.fatal, 3);
+		assert_non_null(strstr(process.fatal_text, "two clusters use this prefix"));
+		assert_refused(a, PICO_DURABILITY);
+		append_free(a);
+		process_kill(&process);
+		world_done(&world);
+		world_init(&world);
+	}
+}
+
+static void test_store_that_does_not_know_the_condition(void **state)
+{
+	world.hold_puts = true;
+	world.error = -EOPNOTSUPP;
+	process_start(&process, &world, 0);
+	world_run(&world);
+	world_end_op(&world, world_put_at(&world, 0), END_ERROR);
+	assert_int_equal(process.fatal, 1);
+	assert_non_null(strstr(process.fatal_text, "does not know If-None-Match"));
+	process_kill(&process);
+	/* Later it is an error as others are. */
+	world.hold_puts = false;
+	process_serve(&process, &world, 0);
+	world.hold_puts = true;
+	struct append *a = append_do(&process, 0, "one");
+	world_run(&world);
+	world_end_op(&world, world_put_at(&world, 0), END_ERROR);
+	assert_int_equal(process.fatal, 0);
+	assert_non_null(engine_fault(process.engine));
+	world.hold_puts = false;
+	world_advance(&world, 5000);
+	assert_stored(a, 0, 1);
+	append_free(a);
+}
+
+/* The end of one object is the end of those that wait, are hedged or looked at: nothing more is sent. */
+static void test_nothing_is_sent_after_the_end(void **state)
+{
+	process_serve(&process, &world, 0);
+	learn(40);
+	world.hold_puts = world.hold_gets = true;
+	struct append *a[3];
+	for (int i = 0; i < 3; i++) {
+		a[i] = append_do(&process, i, "x");
+		world_run(&world);
+	}
+	world_end_op(&world, world_put_at(&world, 0), END_LOST);        /* waits; the second would be hedged */
+	plant(1, 43, WAL_SEAL, "somebody else id");
+	world_end_op(&world, world_put_at(&world, 1), END_OK);          /* looked at */
+	assert_int_equal(world_puts(&world), 1);
+	size_t n_puts = world.n_puts;
+	struct world_op *look = world.ops[world.n_ops - 1];
+	assert_false(look->is_put);
+	struct append *late = append_do(&process, 3, "x");              /* the pump is due when the end comes */
+	world_end_op(&world, look, END_OK);
+	assert_int_equal(process.fatal, 1);
+	world_advance(&world, 60000);
+	assert_int_equal(world.n_puts, n_puts);
+	world_end_op(&world, world_put_at(&world, 0), END_OK);          /* an answer to a dead process */
+	for (int i = 0; i < 3; i++) {
+		assert_refused(a[i], PICO_DURABILITY);
+		append_free(a[i]);
+	}
+	append_free(late);
+}
+
+/* A look under way when the end comes is not judged. */
+static void test_look_after_the_end(void **state)
+{
+	process_serve(&process, &world, 0);
+	plant(1, 1, WAL_DATA, "somebody else id");
+	plant(1, 2, WAL_SEAL, "somebody else id");
+	world.hold_gets = true;
+	struct append *a = append_do(&process, 0, "x");
+	world_run(&world);
+	struct append *b = append_do(&process, 1, "x");
+	world_run(&world);
+	assert_int_equal(world.n_ops, 2);
+	world_end_op(&world, world.ops[1], END_OK);
+	assert_int_equal(process.fatal, 1);
+	world_end_op(&world, world.ops[0], END_OK);     /* would have been the end of another kind */
+	assert_int_equal(process.fatal, 1);
+	append_free(a), append_free(b);
+}
+
+/* The first put hangs, its hedge finds the key taken, and while it looks whose the object is the first says: mine. */
+static void test_first_put_answers_during_the_look(void **state)
+{
+	process_serve(&process, &world, 0);
+	learn(40);
+	world.hold_puts = world.hold_gets = true;
+	struct append *a = append_do(&process, 0, "x");
+	world_advance(&world, 200);
+	assert_int_equal(world_puts(&world), 2);
+	struct world_op *first = world_put_at(&world, 0);
+	world_store(&world, first->key, first->copy, first->n);
+	world_end_op(&world, world_put_at(&world, 1), END_OK);  /* 412 */
+	world_end_op(&world, first, END_BLIND);                 /* OK */
+	assert_stored(a, 40, 41);
+	assert_int_equal(world.n_ops, 1);
+	world_end_op(&world, world.ops[0], END_OK);
+	assert_int_equal(process.fatal, 0);
+	append_free(a);
+}
+
+/* Of two puts one is lost: a third goes out beside the one that hangs, and no fourth. */
+static void test_no_more_than_two_puts(void **state)
+{
+	process_serve(&process, &world, 0);
+	learn(40);
+	world.hold_puts = true;
+	struct append *a = append_do(&process, 0, "x");
+	world_advance(&world, 200);
+	assert_int_equal(world_puts(&world), 2);
+	world_end_op(&world, world_put_at(&world, 0), END_LOST);
+	world_advance(&world, 200);
+	assert_int_equal(world_puts(&world), 2);
+	size_t n_puts = world.n_puts;
+	world_advance(&world, 10000);
+	assert_int_equal(world.n_puts, n_puts);
+	world_end_op(&world, world_put_at(&world, 0), END_LOST);        /* the hedge, while another is out */
+	world_end_op(&world, world_put_at(&world, 0), END_OK);          /* which is good news in the back-off */
+	assert_stored(a, 40, 41);
+	world.hold_puts = false;
+	world_advance(&world, 60000);
+	assert_int_equal(process.fatal, 0);
+	append_free(a);
+}
+
+/* A hedge is a put, and waits for its token as any. */
+static void test_hedge_waits_for_a_token(void **state)
+{
+	test_config.batch_interval_ms = 1000;
+	process_serve(&process, &world, 0);
+	for (int i = 0; i < 40; i++) {
+		world_advance(&world, 1000);
+		learn(1);
+	}
+	struct append *a = append_do(&process, 0, "x");
+	for (world_run(&world); a->n_answers == 1; world_run(&world)) {
+		append_free(a);                 /* the saved tokens */
+		a = append_do(&process, 0, "x");
+	}
+	uint64_t base = log_next(process.logs[0]) - 1;
+	assert_int_equal(base, 49);
+	world.hold_puts = true;
+	world_advance(&world, 1000);
+	assert_int_equal(world_puts(&world), 1);
+	world_advance(&world, 500);
+	assert_int_equal(world_puts(&world), 1);        /* 4 x p95 are over, the token is not there */
+	world_advance(&world, 500);
+	assert_int_equal(world_puts(&world), 2);
+	world.hold_puts = false;
+	world_run(&world);
+	assert_stored(a, base, base + 1);
+	append_free(a);
+}
+
+/* Seventy-two minutes do not fit the microseconds of a sample. */
+static void test_put_of_hours(void **state)
+{
+	process_serve(&process, &world, 0);
+	world.hold_puts = true;
+	struct append *a = append_do(&process, 0, "x");
+	world_advance(&world, 72 * 60 * 1000);
+	world.hold_puts = false;
+	world_run(&world);
+	assert_stored(a, 0, 1);
+	learn(40);
+	append_free(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -493,6 +697,10 @@ int main(void)
 		TEST(test_nothing_above_a_seal_is_acknowledged), TEST(test_foreign_put_id_is_the_end),
 		TEST(test_look_at_a_taken_key), TEST(test_rubbish_at_our_key_is_the_end), TEST(test_open_object_taken), TEST(test_open_object_sealed), TEST(test_store_without_condition_is_refused),
 		TEST(test_pause_of_an_hour_is_the_end), TEST(test_put_of_a_day_is_the_end), TEST(test_slow_put_is_hedged),
+		TEST(test_our_put_id_elsewhere_is_the_end), TEST(test_store_that_does_not_know_the_condition),
+		TEST(test_nothing_is_sent_after_the_end), TEST(test_look_after_the_end),
+		TEST(test_first_put_answers_during_the_look), TEST(test_no_more_than_two_puts),
+		TEST(test_hedge_waits_for_a_token), TEST(test_put_of_hours),
 	};
 	return cmocka_run_group_tests_name("engine-wal", tests, NULL, NULL);
 }

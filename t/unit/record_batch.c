@@ -223,6 +223,32 @@ static void test_writer_bounds(void **state)
 	buf_done(&out);
 }
 
+/* Lengths that no record can have; nothing is read of what they are of. */
+static void test_writer_lengths(void **state)
+{
+	const struct slice huge = slice_of("x", (size_t)INT32_MAX + 1), most = slice_of("x", INT32_MAX - 10);
+	const struct record_header long_name = { .name = huge, .value = NONE }, long_value = { .name = EMPTY, .value = huge };
+	const struct {
+		struct slice key, value;
+		const struct record_header *header;
+		uint32_t count;
+	} cases[] = {
+		{ NONE, huge, NULL, 0 }, { NONE, NONE, &long_name, 0 }, { NONE, NONE, &long_value, 0 },
+		{ most, most, NULL, 0 }, { NONE, NONE, NULL, INT32_MAX },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct buf out;
+		struct record_batch_writer w;
+		buf_init(&out, 1 << 20);
+		record_batch_begin(&w, &out);
+		w.count = cases[i].count;
+		record_batch_add(&w, cases[i].key, cases[i].value, cases[i].header, cases[i].header != NULL);
+		assert_true(out.failed);
+		assert_int_equal(w.count, cases[i].count);
+		buf_done(&out);
+	}
+}
+
 /* Every bound of the buffer below the batch's size fails it, the size itself does not. */
 static void test_writer_out_of_room(void **state)
 {
@@ -465,6 +491,33 @@ static void test_too_many_headers(void **state)
 }
 
 /* Failure leaves what it was to fill alone. */
+/* Compressed records are some bytes at least. */
+static void test_compressed_without_records(void **state)
+{
+	uint8_t bytes[RECORD_BATCH_HEADER];
+	struct record_batch b;
+	memcpy(bytes, golden_batch[0].p, sizeof(bytes));
+	put_be32(bytes + 8, sizeof(bytes) - 12);
+	put_be16(bytes + 21, 1);
+	assert_int_equal(record_batch_read(slice_of(bytes, sizeof(bytes)), &b), -EBADMSG);
+	uint8_t more[RECORD_BATCH_HEADER + 1] = { 0 };
+	memcpy(more, bytes, sizeof(bytes));
+	put_be32(more + 8, sizeof(more) - 12);
+	assert_int_equal(record_batch_read(slice_of(more, sizeof(more)), &b), 0);
+	assert_int_equal(b.attributes, 1);
+}
+
+/* A header that is cut off stays an error, however often it is asked for. */
+static void test_header_cut_off(void **state)
+{
+	const uint8_t bytes[] = { 20, 'n' };    /* a name of ten bytes */
+	struct wire_reader r = wire_reader(slice_of(bytes, sizeof(bytes)));
+	struct record_header h = { .name = EMPTY };
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(record_header_next(&r, &h), -EBADMSG);
+	assert_int_equal(h.name.n, 0);
+}
+
 static void test_untouched_on_failure(void **state)
 {
 	struct record_batch b = { .record_count = 77 };
@@ -508,7 +561,8 @@ int main(void)
 		cmocka_unit_test(test_golden_header), cmocka_unit_test(test_golden_records),
 		cmocka_unit_test(test_golden_headers), cmocka_unit_test(test_writer_golden),
 		cmocka_unit_test(test_place_and_stamp), cmocka_unit_test(test_stamp_sets_bit),
-		cmocka_unit_test(test_writer_bounds), cmocka_unit_test(test_writer_out_of_room),
+		cmocka_unit_test(test_writer_bounds), cmocka_unit_test(test_writer_lengths),
+		cmocka_unit_test(test_compressed_without_records), cmocka_unit_test(test_header_cut_off), cmocka_unit_test(test_writer_out_of_room),
 		cmocka_unit_test(test_many_records), cmocka_unit_test(test_truncations),
 		cmocka_unit_test(test_mutations), cmocka_unit_test(test_fields),
 		cmocka_unit_test(test_iter_strict), cmocka_unit_test(test_too_many_headers),

@@ -206,6 +206,7 @@ static void other_crc(struct wal_header *h) { h->body_crc++; }
 static void open_kind(struct wal_header *h) { h->kind = WAL_OPEN; }
 static void seal_kind(struct wal_header *h) { h->kind = WAL_SEAL; }
 static void no_kind(struct wal_header *h) { h->kind = 4; }
+static void kind_of_nothing(struct wal_header *h) { h->kind = 0; }
 
 static void test_headers_that_do_not_fit(void **state)
 {
@@ -217,11 +218,52 @@ static void test_headers_that_do_not_fit(void **state)
 	refuse_header(open_kind, "its place");
 	refuse_header(seal_kind, "its place");
 	refuse_header(no_kind, "kind");
+	refuse_header(kind_of_nothing, "kind");
 	uint8_t newer[WAL_HEADER];
 	struct wal_header h;
 	memcpy(newer, golden, sizeof(newer));
 	newer[4]++;
 	assert_non_null(strstr(wal_header_decode(slice_of(newer, sizeof(newer)), &h), "newer"));
+	put_le32(newer + 4, 0);
+	put_le32(newer + WAL_HEADER - 4, 0);
+	put_le32(newer + WAL_HEADER - 4, crc32c(newer, WAL_HEADER));
+	assert_non_null(strstr(wal_header_decode(slice_of(newer, sizeof(newer)), &h), "unknown"));
+}
+
+/* A process that never put its open object is sealed there; data begins behind it. */
+static void test_first_objects(void **state)
+{
+	uint8_t bytes[WAL_HEADER];
+	struct wal_header h = { .kind = WAL_SEAL, .node = NODE, .session = SESSION }, read;
+	wal_header_encode(bytes, &h);
+	assert_null(wal_object_check(slice_of(bytes, sizeof(bytes)), NODE, SESSION, 0, &read));
+	assert_int_equal(read.kind, WAL_SEAL);
+	h.kind = WAL_OPEN;
+	wal_header_encode(bytes, &h);
+	assert_null(wal_object_check(slice_of(bytes, sizeof(bytes)), NODE, SESSION, 0, &read));
+	h.kind = WAL_DATA;
+	wal_header_encode(bytes, &h);
+	assert_non_null(strstr(wal_object_check(slice_of(bytes, sizeof(bytes)), NODE, SESSION, 0, &read), "its place"));
+}
+
+/* Flags that this program does not know, in a frame that is whole. */
+static void test_flags_of_a_newer_program(void **state)
+{
+	uint8_t copy[512];
+	struct frame_iter it = { .body = slice_of(golden + WAL_HEADER, n_golden - WAL_HEADER) };
+	struct frame f;
+	unsigned n;
+	assert_int_equal(frame_next(&it, &f), 1);
+	memcpy(copy, golden + WAL_HEADER, it.position);
+	for (uint8_t flags = 0; flags < 2; flags++) {
+		copy[56] = flags;
+		put_le32(copy + 4, 0);
+		put_le32(copy + 4, crc32c(copy, FRAME_HEADER + f.meta.n));
+		const char *fault = check_frames(slice_of(copy, it.position), &n);
+		assert_int_equal(n, flags == 0);
+		if (flags != 0)
+			assert_non_null(strstr(fault, "flags of a newer program"));
+	}
 }
 
 static void test_frames_that_do_not_fit(void **state)
@@ -263,7 +305,8 @@ int main(void)
 		cmocka_unit_test(test_golden_is_what_we_write), cmocka_unit_test(test_truncations),
 		cmocka_unit_test(test_truncated_bodies), cmocka_unit_test(test_every_bit_is_guarded),
 		cmocka_unit_test(test_headers_that_do_not_fit), cmocka_unit_test(test_frames_that_do_not_fit),
-		cmocka_unit_test(test_keys),
+		cmocka_unit_test(test_keys), cmocka_unit_test(test_first_objects),
+		cmocka_unit_test(test_flags_of_a_newer_program),
 	};
 	return cmocka_run_group_tests_name("wal_format", tests, load, NULL);
 }
