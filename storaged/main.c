@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -119,6 +120,7 @@ static void on_serving(void *arg)
 {
 	struct storaged *s = arg;
 	s->serving = true;
+	malloc_trim(0); /* reading the metadata took several times what is left of it */
 	peers_serve(s->peers);
 	log_info("serving node=%u ms=%llu", (unsigned)s->child.conf.node_id,
 		 (unsigned long long)(env_now_ms(s->env) - s->started_ms));
