@@ -9,11 +9,10 @@ t_bench_bench_kmsg_LDADD = $(COMMON_LIBS)
 EXTRA_PROGRAMS += t/bench/bench-broker
 t_bench_bench_broker_SOURCES = t/bench/bench-broker.c
 t_bench_bench_broker_LDADD = $(COMMON_LIBS)
-bench_targets = t/bench/bench-net t/bench/bench-kmsg t/bench/bench-broker
 EXTRA_PROGRAMS += t/bench/bench-store
 t_bench_bench_store_SOURCES = t/bench/bench-store.c
 t_bench_bench_store_LDADD = $(STORAGED_LIBS)
-bench_targets = t/bench/bench-net t/bench/bench-kmsg t/bench/bench-store
+bench_targets = t/bench/bench-net t/bench/bench-kmsg t/bench/bench-broker t/bench/bench-store
 # Only where librdkafka is.
 if HAVE_RDKAFKA
 EXTRA_PROGRAMS += t/bench/bench-rdkafka
@@ -26,6 +25,5 @@ endif
 .PHONY: bench
 bench: all $(bench_targets)
 	PICO_SRC=$(abs_srcdir) PICO_BUILD=$(abs_builddir) $(srcdir)/t/bench/bench.py $(BENCH)
-EXTRA_DIST += t/bench/README t/bench/bench.py t/bench/bench_http.py t/bench/bench_kafka.py t/bench/bench_topics.py t/bench/bench_cold.py
 EXTRA_DIST += t/bench/README t/bench/bench.py t/bench/bench_engine.py t/bench/bench_http.py t/bench/bench_kafka.py t/bench/bench_topics.py
-EXTRA_DIST += t/bench/figures.py
+EXTRA_DIST += t/bench/bench_cold.py t/bench/figures.py
