@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "common/metrics.h"
+#include "storaged/planted.h"
 
 #define SWEEP_MAX 256u                  /* a turn */
 #define AGAIN_MS 1000                   /* a command that was refused, or found no room */
@@ -241,7 +242,7 @@ bool expiry_is_over(struct node *n, const struct state_topic *t)
 void expiry_touch(struct node *n, const struct state_topic *t)
 {
 	struct expiring *x = t->ttl_seconds != 0 ? find(n, t->id) : NULL;
-	if (x == NULL || is_due(x))
+	if (x == NULL || is_due(x) || planted(PLANTED_TTL_NOT_RENEWED))
 		return;
 	int64_t deadline = later(engine_stamp_ms(n->engine), t->ttl_seconds);
 	if (deadline <= x->deadline_ms)

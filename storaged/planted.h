@@ -18,6 +18,8 @@ enum planted {
 	PLANTED_LOST_WAKEUP,            /* a waiter is registered after confirm was looked at */
 	PLANTED_ACK_OUT_OF_ORDER,       /* an object's appends are answered before older objects are stored */
 	PLANTED_SEAL_DELETED,           /* the object at the cut is deleted after recovery */
+	PLANTED_TTL_NOT_RENEWED,        /* a use moves no deadline */
+	PLANTED_RETENTION_BY_WALL,      /* the clock on the wall, which steps, says what is old */
 	PLANTED_SWEEP_BY_AGE,           /* the orphan sweep deletes what is not committed, whoever may commit it yet */
 	PLANTED_NEWEST_BY_RUN,          /* a log's newest state entry is that of its youngest run, which a merge may have made */
 	PLANTED_STATE_WITH_RECORDS,     /* a merge drops a log's state with its last record */

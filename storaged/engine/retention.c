@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "common/metrics.h"
+#include "storaged/planted.h"
 #include "storaged/engine/log_load.h"
 
 #define STEPS_A_TURN 500u               /* logs of an object, or logs to cut: some 1 ms */
@@ -397,9 +398,9 @@ static void on_timer(void *arg)
 	struct retention *r = arg;
 	struct engine *e = r->engine;
 	bool by_size;
-	if (r->phase != RETENTION_IDLE || e->dead || e->stopping)
+	if (r->phase != RETENTION_IDLE || e->dead || e->stopping || !wal_may_look(&e->wal))
 		return;
-	r->now_ms = stamp_due_ms(&e->stamp, e->env);
+	r->now_ms = planted(PLANTED_RETENTION_BY_WALL) ? env_wall_ms(e->env) : stamp_due_ms(&e->stamp, e->env);
 	if (r->now_ms == INT64_MIN || (e->events.retention_shortest(e->arg, &by_size) < 0 && !by_size)) {
 		r->n_known = r->n_changed = 0;
 		pass_later(r);

@@ -23,7 +23,7 @@ static struct {
 	bool open, failed, begun;
 	uint32_t hist;
 	uint64_t next, confirm, start;
-	bool closed, more;
+	bool closed, more, cut, final;
 	char last[64];
 } step;
 
@@ -60,6 +60,8 @@ static void on_list(struct sim_call *call, const struct pico_error *error, Proto
 			run_fault(r, "a list is out of order");
 		snprintf(step.last, sizeof(step.last), "%s", a->topics[i]->name);
 		r->history.topics[t->index].exists = true;
+		if (t->ends && step.final)
+			run_fault(r, "topic %s is there long after its TTL", t->name);
 	}
 	step.more = a != NULL && a->has_more;
 }
@@ -88,6 +90,7 @@ static void on_read(struct sim_call *call, const struct pico_error *error, Proto
 	const Ipc__ReadAnswer *a = (const Ipc__ReadAnswer *)answer;
 	step.open = false;
 	step.failed = a == NULL;
+	step.cut = error != NULL && error->kind == PICO_OUT_OF_RANGE && error->has_start_offset;
 	if (a == NULL)
 		return;
 	if (!step.begun)
@@ -119,12 +122,21 @@ static bool read_some(struct run *r, struct sim_node *n, const struct run_topic 
 	return step_wait(r);
 }
 
+/* A minute or two after the load: all of it was packed, is old, and was cut. */
+static void check_cut(struct run *r, const struct run_topic *t)
+{
+	if (t->ages && r->config.wal_upload_interval_ms != 0 && step.start != step.confirm)
+		run_fault(r, "topic %s has offsets %llu to %llu, which are older than is kept", t->name,
+			  (unsigned long long)step.start, (unsigned long long)step.confirm);
+}
+
+/* false: not in time, or step.cut: what was old was cut meanwhile. */
 static bool read_log(struct run *r, struct sim_node *n, const struct run_topic *t, uint32_t partition, bool final)
 {
 	uint32_t index = t->log[partition];
 	size_t first = r->history.n_records;
 	step.next = 0;
-	step.begun = false;
+	step.begun = step.cut = false;
 	uint64_t before;
 	do {
 		before = step.next;
@@ -137,6 +149,8 @@ static bool read_log(struct run *r, struct sim_node *n, const struct run_topic *
 			run_fault(r, "a read shows nothing below the high watermark");
 	} while (step.next < step.confirm && !r->failed);
 	struct hist_log *log = &r->history.logs[index];
+	if (final)
+		check_cut(r, t);
 	if (final)
 		*log = (struct hist_log){ .topic = log->topic, .partition = partition, .source = log->source, .point = log->point,
 					  .fork_start = log->fork_start, .read_back = true, .closed = step.closed, .start = step.start,
@@ -153,13 +167,15 @@ bool audit_read_log(struct run *r, struct sim_node *n, const struct run_topic *t
 bool audit_read_back(struct run *r, bool final)
 {
 	struct sim_node *n = nodes_serving(r);
+	step.final = final;
 	if (n == NULL || !list_all(r, n))
 		return false;
 	for (unsigned i = 0; i < r->n_topics && !r->failed; i++) {
 		const struct run_topic *t = r->topics[i];
-		for (uint32_t p = 0; p < t->n_partitions && r->history.topics[t->index].exists; p++)
-			if (!read_log(r, n, t, p, final))
-				return false;
+		for (uint32_t p = 0; p < t->n_partitions && r->history.topics[t->index].exists && !t->ends; p++)
+			while (!read_log(r, n, t, p, final))
+				if (!t->ages || !step.cut)
+					return false;
 	}
 	return true;
 }

@@ -229,6 +229,7 @@ static void note_error(struct hist_op *op, const struct pico_error *e)
 	op->next = e->next_offset;
 	op->known_epoch = e->producer_epoch;
 	op->expected = e->expected_seq;
+	op->start = e->has_start_offset ? e->start_offset : 0;
 }
 
 static void note_answer(struct hist_op *op, const struct sim_call *c)
@@ -255,6 +256,7 @@ static void note_answer(struct hist_op *op, const struct sim_call *c)
 		op->next = a->end;
 		op->closed = a->closed;
 		op->confirm = a->confirm;
+		op->start = a->start;
 	} else if (c->call.row->type == IPC_WAIT) {
 		const Ipc__WaitAnswer *a = (const Ipc__WaitAnswer *)c->answer;
 		op->ready = a->ready;
@@ -265,7 +267,7 @@ static void note_answer(struct hist_op *op, const struct sim_call *c)
 		c->client->run->sim.faults[SIM_TRIMMED]++;
 	} else if (c->call.row->type == IPC_OFFSETS) {
 		const Ipc__OffsetsAnswer *a = (const Ipc__OffsetsAnswer *)c->answer;
-		op->base = a->start;
+		op->base = op->start = a->start;
 		op->next = op->confirm = a->confirm;
 		op->closed = a->closed;
 	}

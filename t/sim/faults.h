@@ -48,6 +48,8 @@
 	X(MERGE_GIVEN_UP, "engine: merge given up")                                      \
 	X(GC_REMOVED, "engine: dead object removed")                                     \
 	X(GC_DELETED, "engine: marked object deleted")                                   \
+	X(EXPIRED, "engine: topic ended by its TTL")                                    \
+	X(RETENTION, "engine: log cut for its age")                                     \
 	X(REWRITTEN, "engine: object rewritten to what lives")                          \
 	X(ORPHAN, "engine: orphan deleted")                                              \
 	X(LOADED, "engine: log loaded from its entries")                                 \

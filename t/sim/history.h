@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum hist_kind { HIST_APPEND, HIST_READ, HIST_WAIT, HIST_OFFSETS, HIST_CREATE, HIST_DELETE, HIST_CLOSE, HIST_TRIM };
+enum hist_kind { HIST_APPEND, HIST_READ, HIST_WAIT, HIST_OFFSETS, HIST_CREATE, HIST_DELETE, HIST_CLOSE, HIST_TRIM, HIST_GET };
 
 enum hist_outcome {
 	HIST_UNKNOWN,           /* not answered, or answered that nobody knows */
@@ -50,6 +50,7 @@ struct hist_op {
 	bool has_next;                  /* an error that names the tail */
 	uint64_t known_epoch, expected; /* FENCED; SEQUENCE_GAP */
 	uint64_t confirm;               /* read, wait, offsets */
+	uint64_t start;                 /* read, offsets, errors: where the log began; 0: at its start, or nothing said */
 	uint64_t from;                  /* read, wait, trim: asked for */
 	size_t first_record, n_seen;    /* read: in records[] */
 };
@@ -74,6 +75,8 @@ struct hist_log {
 struct hist_topic {
 	bool exists;                    /* listed at the end */
 	bool initial;                   /* only ever created with first records */
+	uint64_t retention_ns;          /* 0: nothing is cut for its age */
+	uint64_t ttl_ns;                /* 0: it does not end by itself */
 };
 
 enum hist_wal_kind { WAL_OPEN, WAL_DATA, WAL_SEAL, WAL_BROKEN };

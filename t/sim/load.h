@@ -20,7 +20,9 @@ struct run_topic {
 	uint32_t log[RUN_PARTITIONS];   /* in the history */
 	bool ended[RUN_PARTITIONS];     /* closed or deleted, or about to be: little use to write there */
 	bool temporary;                 /* may be deleted */
-	bool trimmed;                   /* a trim was sent */
+	bool trimmed;                   /* a trim was sent, or what is old is cut */
+	bool ages;                      /* the latter */
+	bool ends;                      /* by its TTL */
 	bool delete_sent;
 };
 

@@ -57,6 +57,7 @@ static const struct {
 	{ "snapshot-without-base", PLANTED_SNAPSHOT_WITHOUT_BASE },
 	{ "cut-without-seals", PLANTED_CUT_WITHOUT_SEALS }, { "trash-before-commit", PLANTED_TRASH_BEFORE_COMMIT },
 	{ "gc-without-forks", PLANTED_GC_WITHOUT_FORKS },
+	{ "ttl-not-renewed", PLANTED_TTL_NOT_RENEWED },     { "retention-by-wall", PLANTED_RETENTION_BY_WALL },
 };
 #define N_BUGS (sizeof(bugs) / sizeof(bugs[0]))
 

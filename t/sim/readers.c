@@ -28,6 +28,18 @@ struct run_topic *topic_by_id(struct run *r, const ProtobufCBinaryData *id)
 	return NULL;
 }
 
+/* It ends by itself. */
+static bool has_ttl(const struct run *r, const char *name)
+{
+	return r->ttl_s != 0 && (strcmp(name, "/temporary/2") == 0 || strcmp(name, "/temporary/4") == 0);
+}
+
+/* What becomes old in it is cut. */
+static bool has_retention(const struct run *r, const char *name)
+{
+	return r->retention_ms != 0 && (strcmp(name, "/lasting/0") == 0 || strcmp(name, "/lasting/3") == 0);
+}
+
 /* Whether a name is only ever created with first records: the odd ones. */
 static bool has_initial(const char *name)
 {
@@ -49,6 +61,12 @@ struct run_topic *topic_learn(struct run *r, const Ipc__Topic *m)
 	snprintf(t->name, sizeof(t->name), "%s", m->name);
 	t->temporary = strncmp(m->name, "/lasting", 8) != 0;
 	t->index = history_topic(&r->history);
+	for (size_t i = 0; i < m->n_config; i++)
+		t->ages |= strcmp(m->config[i]->name, "retention.ms") == 0;
+	t->trimmed = t->ages;
+	t->ends = m->ttl_seconds != 0;
+	r->history.topics[t->index].ttl_ns = t->ends ? r->ttl_s * SIM_S : 0;
+	r->history.topics[t->index].retention_ns = t->ages ? r->retention_ms * SIM_MS : 0;
 	r->history.topics[t->index].initial = has_initial(t->name);
 	t->n_partitions = (uint32_t)m->n_partitions;
 	for (uint32_t i = 0; i < t->n_partitions; i++)
@@ -212,6 +230,14 @@ static void create_topic(struct client *c, const char *prefix, unsigned number, 
 	m.name = name;
 	m.content_type = (char *)(uintptr_t)"text/plain";
 	m.partitions = partitions;
+	Ipc__ConfigEntry entry = IPC__CONFIG_ENTRY__INIT, *pointer = &entry;
+	char ms[24];
+	snprintf(ms, sizeof(ms), "%llu", (unsigned long long)r->retention_ms);
+	entry.name = (char *)(uintptr_t)"retention.ms";
+	entry.value = ms;
+	m.config = &pointer;
+	m.n_config = has_retention(r, name);
+	m.ttl_seconds = has_ttl(r, name) ? r->ttl_s : 0;
 	if (has_initial(name)) {
 		v = value_new(c, NULL, 0, 1 + (uint32_t)sim_below(&r->sim, 3));
 		c->probe_hist = value_attempt(c, v);
@@ -253,7 +279,7 @@ static void end_topic(struct client *c, struct run_topic *t, bool delete)
 /* In most runs some topics are never trimmed, so that every record of them is judged; in the others whole objects die. */
 static bool trim_is_due(struct run *r, const struct run_topic *t)
 {
-	bool may = r->trims_all || (t->name[strlen(t->name) - 1] - '0') % 3 == 1;
+	bool may = !t->ages && (r->trims_all || (t->name[strlen(t->name) - 1] - '0') % 3 == 1);
 	return may && !t->delete_sent && sim_chance(&r->sim, r->churn ? 900 : r->trims_all ? 700 : 300);
 }
 
@@ -282,7 +308,7 @@ static void on_get(struct sim_call *call, const struct pico_error *error, Protob
 	struct client *c = call->client;
 	const Ipc__GetRequest *m = (const Ipc__GetRequest *)call->request;
 	struct run_topic *t = topic_by_id(c->run, &m->topic->topic_id);
-	if (error != NULL && error->kind == PICO_NOT_FOUND && !t->delete_sent)
+	if (error != NULL && error->kind == PICO_NOT_FOUND && !t->delete_sent && !t->ends)
 		run_fault(c->run, "topic %s was shown and nobody deleted it, and it is gone", t->name);
 	on_admin(call, error, answer);
 }
@@ -293,8 +319,10 @@ static void get_topic(struct client *c, struct run_topic *t)
 	topic_ref(&topic, t);
 	Ipc__GetRequest m = IPC__GET_REQUEST__INIT;
 	m.topic = &topic;
+	uint32_t hist = history_op(&c->run->history, HIST_GET);
+	c->run->history.ops[hist].topic = t->index;
 	c->busy = true;
-	call_send(c, c->node, IPC_GET, &m.base, slice_of(NULL, 0), TIMEOUT_MS, HIST_NONE, on_get);
+	call_send(c, c->node, IPC_GET, &m.base, slice_of(NULL, 0), TIMEOUT_MS, hist, on_get);
 }
 
 void admin_turn(struct client *c)

@@ -78,6 +78,9 @@ static void configure(struct run *r)
 	c->wal_upload_interval_ms = sim_chance(s, 500) ? sim_between(s, 50, 5000) : 0;
 	c->gc_delay_ms = sim_chance(s, 500) ? sim_between(s, 0, 5000) : 600000;
 	c->sweep_interval_ms = sim_chance(s, 500) ? sim_between(s, 100, 10000) : 0;
+	r->retention_ms = !r->trims_all && sim_chance(s, 500) ? sim_between(s, 10000, 25000) : 0;
+	r->ttl_s = sim_chance(s, 500) ? sim_between(s, 10, 20) : 0;
+	c->retention_interval_ms = sim_between(s, 100, 3000);
 	c->rewrite_patience_ms = sim_chance(s, 500) ? sim_between(s, 10, 3000) : 0;
 	c->index_cache_size = sim_chance(s, 500) ? 4 << 10 : 0;
 	c->meta.export_ms = sim_chance(s, 500) ? sim_between(s, 100, 10000) : 0;
@@ -202,6 +205,8 @@ static void finish(struct run *r)
 	r->sim.faults[SIM_GC_REMOVED] = metrics->value[METRIC_GC_REMOVED];
 	r->sim.faults[SIM_GC_DELETED] = metrics->value[METRIC_GC_DELETED];
 	r->sim.faults[SIM_ORPHAN] = metrics->value[METRIC_ORPHANS_DELETED];
+	r->sim.faults[SIM_EXPIRED] = metrics->value[METRIC_TOPICS_EXPIRED];
+	r->sim.faults[SIM_RETENTION] = metrics->value[METRIC_RETENTION_TRIMS];
 	r->sim.faults[SIM_REWRITTEN] = metrics->value[METRIC_REWRITES];
 	r->sim.faults[SIM_MERGED] = metrics->value[METRIC_MERGES];
 	r->sim.faults[SIM_MERGE_GIVEN_UP] = metrics->value[METRIC_MERGE_FAILURES];

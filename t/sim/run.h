@@ -62,6 +62,8 @@ struct run {
 	bool loses_database;            /* at the end */
 	bool churn;                     /* packs, merges and deletes all the time */
 	bool trims_all;                 /* every topic is trimmed, and often to its end */
+	uint64_t ttl_s;                 /* of some temporary topics; 0: of none */
+	uint64_t retention_ms;          /* of some topics, whom nobody trims; 0: of none */
 	uint64_t newest_session;        /* that ever served */
 	bool restart_due;
 	bool failed;

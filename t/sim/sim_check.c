@@ -623,7 +623,7 @@ static bool check_topic(struct judge *j, uint32_t topic)
 		deleted |= op->kind == HIST_DELETE && op->outcome != HIST_REFUSED;
 		gone |= op->kind == HIST_DELETE && op->outcome == HIST_OK;
 	}
-	if (created && !deleted && !j->h->topics[topic].exists)
+	if (created && !deleted && !j->h->topics[topic].exists && j->h->topics[topic].ttl_ns == 0)
 		return fault(j, 3, "topic %u was created and is lost", topic);
 	for (uint32_t i = 0; i < j->h->n_logs; i++) {
 		const struct hist_log *log = &j->h->logs[i];
@@ -723,7 +723,8 @@ static bool check_trim(struct judge *j, const struct hist_op *op)
 static bool check_start(struct judge *j, uint32_t index)
 {
 	const struct hist_log *log = &j->h->logs[index];
-	bool asked = !log->read_back || log->start == 0 || (log->source != HIST_NONE && log->start == log->fork_start);
+	bool asked = !log->read_back || log->start == 0 || j->h->topics[log->topic].retention_ns != 0 ||
+		     (log->source != HIST_NONE && log->start == log->fork_start);
 	for (size_t i = 0; i < j->h->n_ops && !asked; i++) {
 		const struct hist_op *op = &j->h->ops[i];
 		asked = op->kind == HIST_TRIM && op->log == index && op->outcome != HIST_REFUSED &&
@@ -752,7 +753,7 @@ bool sim_check(const struct history *h, struct sim_fault_found *ret_found)
 		j.values[i].log = j.values[i].found_log = HIST_NONE;
 	bool good = check_values(&j) && check_order(&j) && check_reads(&j) && check_watermarks(&j) &&
 		    check_producers(&j) && check_closes(&j) && check_wal(&j) && check_waits(&j) && check_trims(&j) &&
-		    check_stamps_and_streams(&j) && fork_check(h, ret_found);
+		    check_stamps_and_streams(&j) && fork_check(h, ret_found) && sim_check_ages(h, ret_found);
 	for (size_t i = 0; i < h->n_ops && good; i++)
 		good = h->ops[i].kind != HIST_APPEND || check_answer(&j, &h->ops[i]);
 	for (uint32_t i = 0; i < h->n_topics && good; i++)

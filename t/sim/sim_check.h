@@ -11,6 +11,7 @@
  *   11 no wake-up is lost: a wait is answered soon after what it waits for was acknowledged
  *   13 a log begins where a trim said, and never earlier again
    14 a fork shows what its source has below the point, whatever became of the source
+   15 nothing is cut for its age before its time     16 no topic ends by its TTL before its time
    12 stamps never run backwards and are what the append was told; stream sequences advance
  */
 #ifndef T_SIM_SIM_CHECK_H
@@ -28,5 +29,8 @@ bool fork_check(const struct history *h, struct sim_fault_found *ret_found);
 
 /* The first fault found; true when there is none. */
 bool sim_check(const struct history *h, struct sim_fault_found *ret_found);
+
+/* sim_check_age.c: 15 and 16, for sim_check(). */
+bool sim_check_ages(const struct history *h, struct sim_fault_found *ret_found);
 
 #endif

@@ -563,6 +563,46 @@ static void test_14_forks(void **state)
 	expect(&h, 0);
 }
 
+/* A record of second 1 that an answer of second 15 says is cut. */
+static void test_15_retention(void **state)
+{
+	struct history h = begin();
+	append(&h, 0, 1, 0);
+	append(&h, 1, 14, 2);
+	h.topics[0].retention_ns = 14 * S;
+	struct hist_op *o = call(&h, HIST_OFFSETS, 15);
+	o->base = o->start = 2;
+	o->next = o->confirm = 4;
+	FINAL(&h, 0, 1);
+	h.logs[0].first_record += 2;
+	h.logs[0].n_records -= 2;
+	h.logs[0].start = 2;
+	struct history good = h;
+	struct sim_fault_found found;
+	assert_true(sim_check(&good, &found));
+	h.topics[0].retention_ns = 30 * S;
+	expect(&h, 15);
+}
+
+/* Gone in second 12, last appended to in second 10. */
+static void test_16_ttl(void **state)
+{
+	struct history h = begin();
+	append(&h, 0, 1, 0);
+	append(&h, 1, 10, 2);
+	struct hist_op *o = call(&h, HIST_GET, 12);
+	o->log = HIST_NONE;
+	o->outcome = HIST_REFUSED;
+	o->error = PICO_NOT_FOUND;
+	FINAL(&h, 0, 1);
+	h.topics[0].ttl_ns = 2 * S;
+	struct history good = h;
+	struct sim_fault_found found;
+	assert_true(sim_check(&good, &found));
+	h.topics[0].ttl_ns = 20 * S;
+	expect(&h, 16);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -572,6 +612,7 @@ int main(void)
 		cmocka_unit_test(test_11_wakeups), cmocka_unit_test(test_12_stamps),
 		cmocka_unit_test(test_9_shown_closed), cmocka_unit_test(test_7_9_closer),
 		cmocka_unit_test(test_13_trims), cmocka_unit_test(test_14_forks),
+		cmocka_unit_test(test_15_retention), cmocka_unit_test(test_16_ttl),
 	};
 	return cmocka_run_group_tests_name("sim_check", tests, NULL, NULL);
 }
