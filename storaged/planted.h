@@ -28,6 +28,8 @@ enum planted {
 	PLANTED_CUT_WITHOUT_SEALS,      /* a session ends at its first missing object; nothing keeps its process from going on */
 	PLANTED_TRASH_BEFORE_COMMIT,    /* WAL objects are deleted when what was packed is stored, before it is committed */
 	PLANTED_GC_WITHOUT_FORKS,       /* what a topic shows no more is dropped, whatever forks of it show */
+	PLANTED_LOAD_FORGETS,           /* a log that is loaded again does not know its producers */
+	PLANTED_LOAD_OVERTAKEN,         /* appends that waited for their log go on in any order */
 };
 
 #ifdef PICO_PLANTED_BUGS

@@ -15,6 +15,7 @@
 
 #include "common/metrics.h"
 #include "storaged/engine/log_load.h"
+#include "storaged/planted.h"
 
 #define ANSWERS_A_TURN 256u             /* a loop turn stays short, however many frames an object held */
 
@@ -466,6 +467,8 @@ void append_queue_go(struct engine *e, struct append_queue *q, const struct pico
 {
 	struct engine_append *a;
 	while ((a = q->first) != NULL) {
+		if (planted(PLANTED_LOAD_OVERTAKEN) && a->next_in_list != NULL)
+			a = a->next_in_list;
 		queue_remove(q, a);
 		a->state = APPEND_NEW;
 		if (error != NULL)

@@ -16,6 +16,7 @@
 #include "storaged/data/data_state.h"
 #include "storaged/engine/append.h"
 #include "storaged/engine/log_state.h"
+#include "storaged/planted.h"
 
 #define RUNNING_MAX 64u
 
@@ -225,6 +226,8 @@ static const char *load_fold(struct log_load *l)
 	uint64_t next = o->submitted.next;
 	log_state_load(&o->submitted, s, log->epoch);
 	log_state_load(&o->packed, s, log->epoch);
+	if (planted(PLANTED_LOAD_FORGETS))
+		log_state_done(&o->submitted);
 	o->submitted.next = o->packed.next = packed.next;
 	o->submitted.last_time = o->packed.last_time = packed.last_time;
 	replay(l);
