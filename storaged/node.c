@@ -72,6 +72,8 @@ void node_call(struct node *n, struct call *c)
 	const char *reason;
 	if (handlers[c->row->type] == NULL)
 		call_fail(c, PICO_BAD_REQUEST, "this node does not know %s yet", c->row->name);
+	else if (n->phase == NODE_SERVING && !engine_is_awake(n->engine))
+		return;         /* the process leaves: another one answers when it is asked again */
 	else if (n->phase == NODE_SERVING || c->row->type == IPC_NODE_STATUS)
 		handlers[c->row->type](n, c);
 	else if (!node_is_ready(n, &reason))

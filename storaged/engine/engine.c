@@ -229,6 +229,11 @@ void engine_stop(struct engine *e, void (*on_done)(void *arg), void *arg)
 	env_defer(e->env, &e->stop_task);
 }
 
+bool engine_is_awake(struct engine *e)
+{
+	return wal_may_look(&e->wal);
+}
+
 const char *engine_fault(const struct engine *e)
 {
 	if (!e->serving && e->recovery != NULL && recovery_fault(e->recovery) != NULL)

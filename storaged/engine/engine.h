@@ -85,6 +85,8 @@ void engine_stop(struct engine *e, void (*on_done)(void *arg), void *arg);
 
 /* NULL while WAL PUTs succeed (or none is waiting); else path and errno. Green by itself afterwards. */
 const char *engine_fault(const struct engine *e);
+/* False: this process stood still for too long to know anything of the present, and on_fatal has just run. */
+bool engine_is_awake(struct engine *e);
 /* Stamp time; and what of it counts for who deletes what is old (stamp.h). */
 int64_t engine_stamp_ms(struct engine *e);
 int64_t engine_due_ms(struct engine *e);
