@@ -587,6 +587,7 @@ static void test_large_frames(void **state)
 
 static bool is_full(void *arg)
 {
+	give_all_topics();
 	return topics_is_full(k.worker.topics);
 }
 

@@ -135,8 +135,7 @@ void ask(struct client *c, int16_t key, int16_t version, int32_t correlation_id,
 	buf_done(&out);
 }
 
-/* What asks for topics is answered meanwhile. */
-static void give_all_topics(void)
+void give_all_topics(void)
 {
 	struct node *n = &k.place.node;
 	for (size_t i = 0; i < n->n_seen && !k.topics_wait; i++)
