@@ -15,9 +15,7 @@
 
 static struct node_topic *topic_find(const struct node *n, const uint8_t id[16])
 {
-	struct node_topic *nt;
-	HASH_FIND(hh, n->topics, id, 16, nt);
-	return nt;
+	return id_hash_find(&n->topics, id);
 }
 
 struct log *node_log(const struct node *n, const struct state_topic *t, uint32_t partition)
@@ -45,10 +43,22 @@ static struct node_topic *topic_new(const struct state_topic *t)
 	memcpy(nt->id, t->id, sizeof(nt->id));
 	nt->n_logs = t->n_partitions;
 	nt->hidden = t->soft_deleted;
-	nt->is_fork = source != NULL;
-	if (source != NULL)
-		memcpy(nt->source, source->id, sizeof(nt->source));
+	nt->source = source != NULL ? must_memdup(source->id, sizeof(source->id)) : NULL;
 	return nt;
+}
+
+static void topic_free(struct node_topic *nt)
+{
+	free(nt->source);
+	free(nt);
+}
+
+void node_topics_free(struct node *n)
+{
+	struct node_topic *nt;
+	for (size_t at = 0; (nt = id_hash_next(&n->topics, &at)) != NULL;)
+		topic_free(nt);
+	id_hash_done(&n->topics);
 }
 
 /* NULL: it is not ours, or nobody is shown anything of it. */
@@ -74,7 +84,7 @@ void node_topic_add(struct node *n, const struct state_topic *t)
 	struct node_topic *nt = topic_new(t);
 	for (uint32_t i = 0; i < t->n_partitions; i++)
 		nt->log[i] = log_add(n, t, i);
-	HASH_ADD(hh, n->topics, id, sizeof(nt->id), nt);
+	id_hash_add(&n->topics, nt);
 	if (t->soft_deleted)
 		return;
 	node_retention_note(n, t);
@@ -86,13 +96,13 @@ void node_topic_grow(struct node *n, const struct state_topic *t)
 	struct node_topic *old = topic_find(n, t->id), *nt;
 	if (old == NULL || old->n_logs >= t->n_partitions)
 		return;
-	HASH_DEL(n->topics, old);
+	id_hash_remove(&n->topics, old);
 	nt = topic_new(t);
 	memcpy(nt->log, old->log, old->n_logs * sizeof(nt->log[0]));
 	for (uint32_t i = old->n_logs; i < t->n_partitions; i++)
 		nt->log[i] = log_add(n, t, i);
-	HASH_ADD(hh, n->topics, id, sizeof(nt->id), nt);
-	free(old);
+	id_hash_add(&n->topics, nt);
+	topic_free(old);
 }
 
 /* -------------------------------------------------------------------- fewer */
@@ -106,11 +116,11 @@ static void tell_cut(struct node *n)
 
 static void topic_drop(struct node *n, struct node_topic *nt)
 {
-	HASH_DEL(n->topics, nt);
+	id_hash_remove(&n->topics, nt);
 	for (uint32_t i = 0; i < nt->n_logs; i++)
 		if (nt->log[i] != NULL)
 			engine_log_remove(n->engine, nt->log[i]);
-	free(nt);
+	topic_free(nt);
 }
 
 /* Those of a hidden topic that are shown to nobody any more. */
@@ -125,18 +135,20 @@ static void hidden_logs_drop(struct node *n, struct node_topic *nt)
 	}
 }
 
-/* Less is shown of what that topic was forked from: up the chain. */
-static void sources_look(struct node *n, const struct node_topic *below)
+/* Less is shown of what a topic was forked from: up the chain. NULL: it is no fork. */
+static void sources_look(struct node *n, const uint8_t *source)
 {
 	uint8_t id[16];
-	bool is_fork = below->is_fork;
-	memcpy(id, below->source, sizeof(id));
+	bool is_fork = source != NULL;
+	if (is_fork)
+		memcpy(id, source, sizeof(id));
 	while (is_fork) {
 		struct node_topic *nt = topic_find(n, id);
 		if (nt == NULL)
 			return;
-		is_fork = nt->is_fork;
-		memcpy(id, nt->source, sizeof(id));
+		is_fork = nt->source != NULL;
+		if (is_fork)
+			memcpy(id, nt->source, sizeof(id));
 		if (nt->hidden && state_soft_deleted_by_id(meta_state(n->meta), nt->id) == NULL)
 			topic_drop(n, nt);
 		else if (nt->hidden)
@@ -158,14 +170,17 @@ void node_topic_remove(struct node *n, const uint8_t id[16])
 	struct node_topic *nt = topic_find(n, id);
 	if (nt == NULL)
 		return;
-	const struct node_topic was = *nt;
+	uint8_t source[16];
+	bool is_fork = nt->source != NULL;
+	if (is_fork)
+		memcpy(source, nt->source, sizeof(source));
 	expiry_remove(n, id);
 	coordinator_topic_gone(n->coordinator, id);
 	if (state_soft_deleted_by_id(meta_state(n->meta), id) != NULL)
 		topic_hide(n, nt);
 	else
 		topic_drop(n, nt);
-	sources_look(n, &was);
+	sources_look(n, is_fork ? source : NULL);
 	tell_cut(n);
 }
 
@@ -177,7 +192,7 @@ static void log_trim(struct node *n, uint64_t log_id)
 	if (log == NULL)
 		return;
 	engine_log_trim(n->engine, log, t->partition[partition].start);
-	sources_look(n, topic_find(n, t->id));
+	sources_look(n, topic_find(n, t->id)->source);
 }
 
 void node_logs_trim(struct node *n, const Meta__TrimMany *m)

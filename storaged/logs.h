@@ -12,6 +12,8 @@ void node_topic_add(struct node *n, const struct state_topic *t);
 void node_topic_grow(struct node *n, const struct state_topic *t);
 /* A topic was deleted or expired: its logs go, or are hidden as long as forks show them. */
 void node_topic_remove(struct node *n, const uint8_t id[16]);
+/* The node ends, after its engine. */
+void node_topics_free(struct node *n);
 /* Logs were trimmed. */
 void node_logs_trim(struct node *n, const Meta__TrimMany *m);
 

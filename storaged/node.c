@@ -483,11 +483,7 @@ void node_free(struct node *n)
 		op_free(n->ops);
 	watches_free(n);
 	producer_ids_free(n->producer_ids);
-	struct node_topic *nt, *tmp;
-	HASH_ITER(hh, n->topics, nt, tmp) {
-		HASH_DEL(n->topics, nt);
-		free(nt);
-	}
+	node_topics_free(n);
 	free(n->ended);
 	free(n);
 }

@@ -8,6 +8,7 @@
 
 #include <uthash.h>
 
+#include "storaged/data/id_hash.h"
 #include "storaged/engine/engine.h"
 #include "storaged/meta/state_fork.h"
 #include "storaged/node.h"
@@ -17,10 +18,9 @@
 /* The logs of one topic, those owned here; others are NULL. A topic that is SOFT_DELETED is hidden: nobody but its forks
  * gets at its logs, and one that shows nothing to any fork is gone. */
 struct node_topic {
-	UT_hash_handle hh;
-	uint8_t id[16];
-	uint8_t source[16];                     /* of a fork: the topic it was forked from */
-	bool is_fork, hidden;
+	uint8_t id[16];                         /* first */
+	uint8_t *source;                        /* owned: 16 bytes, the topic it was forked from; NULL: no fork */
+	bool hidden;
 	uint32_t n_logs;
 	struct log *log[];
 };
@@ -34,7 +34,7 @@ struct node {
 	void *arg;
 	struct meta *meta;
 	struct engine *engine;
-	struct node_topic *topics;              /* uthash by topic id; owned */
+	struct id_hash topics;                  /* struct node_topic; owned */
 	struct op *ops;                         /* every op alive */
 	struct engine_proposal *proposals;      /* of the engine, under way */
 	enum node_phase phase;

@@ -6,4 +6,5 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/data/data_page.c \
 	storaged/data/data_state.c storaged/data/data_state.h \
 	storaged/data/data_top.c \
+	storaged/data/id_hash.c storaged/data/id_hash.h \
 	storaged/data/sorted_index.c storaged/data/sorted_index.h

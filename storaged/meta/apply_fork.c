@@ -55,7 +55,7 @@ const struct state_topic *apply_fork_source(const struct state *s, const struct 
 					    Meta__Result__One *one)
 {
 	const ProtobufCBinaryData *id = &c->fork->source;
-	const struct state_topic *t = id->len == 16 ? topic_hash_find(&s->by_id, id->data) : NULL;
+	const struct state_topic *t = id->len == 16 ? id_hash_find(&s->by_id, id->data) : NULL;
 	if (t == NULL)
 		apply_refuse(one, PICO_NOT_FOUND, "the stream to fork is not there");
 	else if (t->soft_deleted)

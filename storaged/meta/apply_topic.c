@@ -340,7 +340,7 @@ static bool may_create(const struct state *s, const Meta__CreateTopic *c, char r
 	const struct state_topic *old = name_index_find(&s->by_name, slice_str(c->name));
 	if (old != NULL)
 		compare_existing(s, old, c, one);
-	else if (topic_hash_find(&s->by_id, c->topic_id.data) != NULL)
+	else if (id_hash_find(&s->by_id, c->topic_id.data) != NULL)
 		apply_refuse(one, PICO_CONFLICT, "the topic id is taken");
 	else
 		return choose_alias(s, c, ret_alias, one);
@@ -367,7 +367,7 @@ void state_check_create(const struct state *s, const Meta__CreateTopic *c, bool 
 
 struct state_topic *apply_named_topic(const struct state *s, const ProtobufCBinaryData *id, Meta__Result__One *one)
 {
-	struct state_topic *t = id->len == 16 ? topic_hash_find(&s->by_id, id->data) : NULL;
+	struct state_topic *t = id->len == 16 ? id_hash_find(&s->by_id, id->data) : NULL;
 	if (t == NULL) {
 		apply_refuse(one, PICO_NOT_FOUND, "no topic has that id");
 		return NULL;

@@ -21,5 +21,5 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/meta/sqlite_db.c storaged/meta/sqlite_db.h \
 	storaged/meta/state.c storaged/meta/state.h storaged/meta/state_priv.h \
 	storaged/meta/state_fork.c storaged/meta/state_fork.h \
-	storaged/meta/topic_hash.c storaged/meta/topic_hash.h
+	storaged/meta/log_map.c storaged/meta/log_map.h
 EXTRA_DIST += storaged/meta/README

@@ -44,7 +44,7 @@ void state_free(struct state *s)
 	}
 	for (size_t i = 0; i < s->n_nodes; i++)
 		meta__node_entity__free_unpacked(s->node[i].e, NULL);
-	topic_hash_done(&s->by_id);
+	id_hash_done(&s->by_id);
 	log_map_done(&s->by_log);
 	name_index_done(&s->by_name);
 	name_index_done(&s->by_alias);
@@ -293,7 +293,7 @@ struct state_topic *state_topic_add(struct state *s, const Meta__TopicEntity *e,
 	struct state_topic *t = topic_new(e);
 	state_fork_attach(t, e);
 	s->n_soft_deleted += t->soft_deleted;
-	topic_hash_add(&s->by_id, t);
+	id_hash_add(&s->by_id, t);
 	name_index_add(&s->by_name, t);
 	if (t->kafka_topic != NULL)
 		name_index_add(&s->by_alias, t);
@@ -322,7 +322,7 @@ static void topic_leave(struct state *s, struct state_topic *t)
 	if (t->kafka_topic != NULL)
 		name_index_remove(&s->by_alias, t);
 	name_index_remove(&s->by_name, t);
-	topic_hash_remove(&s->by_id, t);
+	id_hash_remove(&s->by_id, t);
 	list_remove(s, t);
 }
 
@@ -371,7 +371,7 @@ static const struct state_topic *next_living(const struct name_index *x, struct 
 
 const struct state_topic *state_topic_by_id(const struct state *s, const uint8_t id[16])
 {
-	return living(topic_hash_find(&s->by_id, id));
+	return living(id_hash_find(&s->by_id, id));
 }
 
 const struct state_topic *state_topic_by_name(const struct state *s, struct slice path)

@@ -92,7 +92,7 @@ uint64_t state_log_living_start(const struct state *s, uint64_t log_id)
 
 const struct state_topic *state_soft_deleted_by_id(const struct state *s, const uint8_t id[16])
 {
-	const struct state_topic *t = topic_hash_find(&s->by_id, id);
+	const struct state_topic *t = id_hash_find(&s->by_id, id);
 	return t != NULL && t->soft_deleted ? t : NULL;
 }
 
@@ -174,7 +174,7 @@ bool state_fork_link(struct state *s, struct state_topic *t)
 {
 	if (!is_fork(t))
 		return true;
-	struct state_topic *source = topic_hash_find(&s->by_id, t->fork->source_id);
+	struct state_topic *source = id_hash_find(&s->by_id, t->fork->source_id);
 	if (source == NULL || source == t || source->n_partitions < t->fork->n_parents)
 		return false;
 	for (uint32_t i = 0; i < t->fork->n_parents; i++)

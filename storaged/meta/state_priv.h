@@ -7,10 +7,11 @@
 #ifndef STORAGED_META_STATE_PRIV_H
 #define STORAGED_META_STATE_PRIV_H
 
+#include "storaged/data/id_hash.h"
+#include "storaged/meta/log_map.h"
 #include "storaged/meta/name_index.h"
 #include "storaged/meta/snapshot.h"
 #include "storaged/meta/state_fork.h"
-#include "storaged/meta/topic_hash.h"
 
 #define STATE_PARTITIONS_MAX 1024
 #define STATE_CONFIG_MAX 256            /* entries a topic */
@@ -67,7 +68,7 @@ struct state {
 	struct catalogue *catalogue;    /* owned */
 
 	size_t n_soft_deleted;          /* topics */
-	struct topic_hash by_id;
+	struct id_hash by_id;
 	struct log_map by_log;
 	struct name_index by_name, by_alias;
 	struct state_topic *oldest, *newest;    /* by changed_idx */

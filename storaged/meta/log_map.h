@@ -1,28 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Topics by id, and topics by log id, in few bytes a topic: an open-addressed table of pointers (ids are
- * random, so their first bytes are the hash), and pages of pointers (log ids come from a counter).
+ * Topics by log id, in 8 bytes a log: pages of pointers, because log ids come from a counter.
  */
-#ifndef STORAGED_META_TOPIC_HASH_H
-#define STORAGED_META_TOPIC_HASH_H
+#ifndef STORAGED_META_LOG_MAP_H
+#define STORAGED_META_LOG_MAP_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 struct state_topic;
-
-struct topic_hash {
-	struct state_topic **slot;      /* owned; NULL: free */
-	size_t n_slots;                 /* a power of two */
-	size_t n;
-};
-
-void topic_hash_done(struct topic_hash *h);
-struct state_topic *topic_hash_find(const struct topic_hash *h, const uint8_t id[16]);
-/* No topic of that id is in it. */
-void topic_hash_add(struct topic_hash *h, struct state_topic *t);
-/* t is in it. */
-void topic_hash_remove(struct topic_hash *h, const struct state_topic *t);
 
 struct log_page;
 

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See the header. The table is at most three quarters full and deletes by shifting back, so a search ends
- * at the first free slot.
+ * Pages of topics by log id.
  */
-#include "storaged/meta/topic_hash.h"
+#include "storaged/meta/log_map.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/must.h"
-#include "common/wire.h"
-#include "storaged/meta/state.h"
 
 #define PAGE_LOGS 512
 
@@ -18,68 +15,6 @@ struct log_page {
 	size_t n;
 	struct state_topic *topic[PAGE_LOGS];
 };
-
-void topic_hash_done(struct topic_hash *h)
-{
-	free(h->slot);
-	*h = (struct topic_hash){ 0 };
-}
-
-static size_t home(const struct topic_hash *h, const uint8_t id[16])
-{
-	return get_le64(id) & (h->n_slots - 1);
-}
-
-/* The slot of that id, or the free one where it belongs. */
-static size_t probe(const struct topic_hash *h, const uint8_t id[16])
-{
-	size_t i = home(h, id);
-	while (h->slot[i] != NULL && memcmp(h->slot[i]->id, id, 16) != 0)
-		i = (i + 1) & (h->n_slots - 1);
-	return i;
-}
-
-struct state_topic *topic_hash_find(const struct topic_hash *h, const uint8_t id[16])
-{
-	return h->n == 0 ? NULL : h->slot[probe(h, id)];
-}
-
-static void grow(struct topic_hash *h)
-{
-	struct topic_hash old = *h;
-	h->n_slots = old.n_slots == 0 ? 64 : 2 * old.n_slots;
-	h->slot = must_calloc(h->n_slots, sizeof(h->slot[0]));
-	for (size_t i = 0; i < old.n_slots; i++)
-		if (old.slot[i] != NULL)
-			h->slot[probe(h, old.slot[i]->id)] = old.slot[i];
-	free(old.slot);
-}
-
-void topic_hash_add(struct topic_hash *h, struct state_topic *t)
-{
-	if (4 * (h->n + 1) > 3 * h->n_slots)
-		grow(h);
-	size_t i = probe(h, t->id);
-	must(h->slot[i] == NULL);
-	h->slot[i] = t;
-	h->n++;
-}
-
-void topic_hash_remove(struct topic_hash *h, const struct state_topic *t)
-{
-	must(h->n > 0);
-	size_t mask = h->n_slots - 1, hole = probe(h, t->id);
-	must(h->slot[hole] == t);
-	for (size_t i = (hole + 1) & mask; h->slot[i] != NULL; i = (i + 1) & mask) {
-		size_t distance = (i - home(h, h->slot[i]->id)) & mask;
-		if (distance >= ((i - hole) & mask)) {
-			h->slot[hole] = h->slot[i];
-			hole = i;
-		}
-	}
-	h->slot[hole] = NULL;
-	h->n--;
-}
 
 void log_map_done(struct log_map *x)
 {
