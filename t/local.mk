@@ -338,7 +338,8 @@ chaos: all
 		PICO_KILL_SEED=$$seed PICO_KILLS=25 $(srcdir)/t/run --build $(builddir) $(srcdir)/t/50-http-kill.py \
 			$(srcdir)/t/50-broker-kill.py || exit 1; \
 	done
-	PICO_BUCKET_MB=1024 PICO_OUTAGE_S=600 $(srcdir)/t/run --build $(builddir) $(srcdir)/t/50-engine-bucket.py \
+	PICO_BUCKET_MB=1024 PICO_OUTAGE_S=$${PICO_OUTAGE_S:-600} $(srcdir)/t/run --timeout 1800 --build $(builddir) \
+		$(srcdir)/t/50-engine-bucket.py \
 		$(srcdir)/t/50-engine-pressure.py
 s3-matrix: all
 	$(MAKE) t/00-unit-objstore
