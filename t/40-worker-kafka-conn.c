@@ -83,8 +83,8 @@ static void test_no_frames(void **state)
 		{ SLICE("POST /x HTTP/1.1\r\n\r\n"), "reason=http" },
 		{ SLICE("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), "reason=http" },
 		{ SLICE("SSH-2.0-OpenSSH\r\n"), "reason=too-large" },
-		{ SLICE("\0\0\0\3abc"), "reason=header" },              /* shorter than a header */
-		{ SLICE("\0\0\0\x0a\0\3\0\1\0\0\0\7\0\x40"), "reason=header" }, /* a client id beyond the frame */
+		{ SLICE("\0\0\0\3abc"), "header, closing" },              /* shorter than a header */
+		{ SLICE("\0\0\0\x0a\0\3\0\1\0\0\0\7\0\x40"), "header, closing" }, /* a client id beyond the frame */
 		{ SLICE("\0\0\0\x0a\0\x4d\0\0\0\0\0\7\xff\xff"), "unknown api" },
 		{ SLICE("\0\0\0\x0a\xff\xff\0\0\0\0\0\7\xff\xff"), "unknown api" },
 		{ SLICE("\0\0\0\x0a\0\x1a\0\0\0\0\0\7\xff\xff"), "unknown api" },       /* EndTxn: there are no transactions */
@@ -140,8 +140,8 @@ static void test_end_under_input(void **state)
 {
 	struct client drained, refused;
 	unsigned none = 0;
-	struct slice large = large_batch(300000);
 	world_open(few_quick);
+	struct slice large = large_batch(300000);
 	client_open(&drained, k.port);
 	client_open(&refused, k.port);
 	produce_one(&refused, 7, batch_of(1, "x"));
@@ -480,9 +480,9 @@ static void test_waiting_frames(void **state)
 static void test_refused_frames(void **state)
 {
 	struct client c;
+	world_open(few);
 	struct part parts[2] = { { .topic = "t", .partition = -1, .batch = large_batch(40000) },
 				 { .topic = "t", .batch = batch_of(1, "x") } };
-	world_open(few);
 	client_open(&c, k.port);
 	for (int32_t i = 0; i < 4; i++)
 		ask_produce(&c, V, i, 1, parts, 2);

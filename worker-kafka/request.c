@@ -100,8 +100,7 @@ static bool refuse_version(struct request *r)
 		return true;
 	}
 	if (!kafka_api_knows(api, r->head.api_version)) {
-		log_warn("unknown version, closing the connection api=%s version=%d", api->name, r->head.api_version);
-		request_close(r, NULL);
+		request_close(r, "unknown version");
 		return true;
 	}
 	void *response = kmsg_new(&r->region, api->response->of, 1);
@@ -132,8 +131,7 @@ void request_start(struct request *r)
 	const struct kafka_api *api = r->head.api;
 	r->handler = handler_find(r->head.api_key);
 	if (api == NULL || r->handler == NULL) {
-		log_warn("unknown api, closing the connection api_key=%d version=%d", r->head.api_key, r->head.api_version);
-		request_close(r, NULL);
+		request_close(r, "unknown api");
 		return;
 	}
 	if (!kafka_api_serves(api, r->head.api_version) && refuse_version(r))
@@ -141,8 +139,7 @@ void request_start(struct request *r)
 	struct kmsg_form form = { api->request, r->head.api_version };
 	r->message = region_alloc(&r->region, api->request->of->size);
 	if (r->message == NULL || kmsg_decode(form, r->head.body, &r->region, r->message) != 0) {
-		log_warn("malformed request, closing the connection api=%s version=%d", api->name, r->head.api_version);
-		request_close(r, NULL);
+		request_close(r, "malformed request");
 		return;
 	}
 	r->handler->handle(r);
@@ -162,7 +159,7 @@ static void request_done(struct request *r)
 void request_close(struct request *r, const char *why)
 {
 	if (why != NULL)
-		log_warn("closing the connection reason=%s", why);
+		log_warn("%s, closing the connection api_key=%d version=%d", why, r->head.api_key, r->head.api_version);
 	r->close = true;
 	request_done(r);
 }

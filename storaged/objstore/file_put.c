@@ -164,13 +164,11 @@ uint64_t file_tmp_number(void)
 /* A thread's temporary for its next put. */
 struct tmp {
 	int fd;                         /* -1: none */
-	bool is_due;                    /* the last one was taken: who never puts makes none */
 	char name[FILE_TMP_MAX];
 };
 
 static int tmp_make(struct file_store *fs, struct tmp *t)
 {
-	t->is_due = false;
 	snprintf(t->name, sizeof(t->name), "%s.%llu", fs->put_id, (unsigned long long)file_tmp_number());
 	t->fd = openat(fs->tmp_fd, t->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	return t->fd >= 0 ? 0 : errno != EEXIST ? -errno : -EBUSY;
@@ -192,7 +190,6 @@ static int tmp_write(struct file_store *fs, struct file_op *op, struct tmp *t)
 		return r;
 	int fd = t->fd;
 	t->fd = -1;
-	t->is_due = true;
 	memcpy(op->tmp_name, t->name, sizeof(op->tmp_name));
 	r = write_all(fd, op->iov, op->n_iov);
 	if (r == 0 && fdatasync(fd) != 0)
@@ -344,10 +341,6 @@ void *file_put_thread(void *store)
 			sync_round(fs);
 		} else if (fs->fatal[0] == 0 && fs->queue.head != NULL) {
 			write_one(fs, &tmp);
-		} else if (fs->fatal[0] == 0 && tmp.is_due) {
-			pthread_mutex_unlock(&fs->lock);
-			tmp_make(fs, &tmp); /* or the next put, which says why not */
-			pthread_mutex_lock(&fs->lock);
 		} else {
 			pthread_cond_wait(&fs->wake, &fs->lock);
 		}
