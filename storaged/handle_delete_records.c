@@ -67,18 +67,7 @@ static void delete_answer(struct op *op)
 
 static void on_applied(void *arg, const Meta__Result__One *result)
 {
-	struct op *op = arg;
-	struct pico_error e;
-	must(op->magic == OP_MAGIC);
-	if (op->call != NULL && result == NULL) {
-		op_deadline_unknown(op);
-	} else if (op->call != NULL && result->error != PICO_OK) {
-		result_error(result, &e);
-		op_fail(op, &e);
-	} else if (op->call != NULL) {
-		delete_answer(op);
-	}
-	op_unref(op);
+	op_applied(arg, result, delete_answer);
 }
 
 /* ---------------------------------------------------------------------- question */

@@ -97,18 +97,7 @@ static void settings_answer(struct op *op)
 
 static void on_settings_applied(void *arg, const Meta__Result__One *result)
 {
-	struct op *op = arg;
-	must(op->magic == OP_MAGIC);
-	if (op->call != NULL && result == NULL) {
-		op_deadline_unknown(op);
-	} else if (op->call != NULL && result->error != PICO_OK) {
-		struct pico_error e;
-		result_error(result, &e);
-		op_fail(op, &e);
-	} else if (op->call != NULL) {
-		settings_answer(op);
-	}
-	op_unref(op);
+	op_applied(arg, result, settings_answer);
 }
 
 /* e: what apply would say. */

@@ -21,18 +21,7 @@ static void trim_answer(struct op *op)
 
 static void on_trimmed(void *arg, const Meta__Result__One *result)
 {
-	struct op *op = arg;
-	struct pico_error e;
-	must(op->magic == OP_MAGIC);
-	if (op->call != NULL && result == NULL) {
-		op_deadline_unknown(op);
-	} else if (op->call != NULL && result->error != PICO_OK) {
-		result_error(result, &e);
-		op_fail(op, &e);
-	} else if (op->call != NULL) {
-		trim_answer(op);
-	}
-	op_unref(op);
+	op_applied(arg, result, trim_answer);
 }
 
 static int trim_propose(struct op *op, uint64_t log_id, uint64_t start)

@@ -108,6 +108,21 @@ void op_deadline_unknown(struct op *op)
 	op_fail(op, &e);
 }
 
+void op_applied(struct op *op, const Meta__Result__One *result, void (*answer)(struct op *op))
+{
+	struct pico_error e;
+	must(op->magic == OP_MAGIC);
+	if (op->call != NULL && result == NULL) {
+		op_deadline_unknown(op);
+	} else if (op->call != NULL && result->error != PICO_OK) {
+		result_error(result, &e);
+		op_fail(op, &e);
+	} else if (op->call != NULL) {
+		answer(op);
+	}
+	op_unref(op);
+}
+
 /* The call goes back to its owner; the op lives on while refs say so. */
 static void op_finish(struct op *op, const struct pico_error *error, ProtobufCMessage *answer)
 {

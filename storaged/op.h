@@ -99,6 +99,9 @@ void op_answer(struct op *op, ProtobufCMessage *answer);
 void op_fail(struct op *op, const struct pico_error *error);
 /* A change whose outcome nobody knows at the deadline. */
 void op_deadline_unknown(struct op *op);
+/* The outcome of the one command that a call proposed, from its callback: unknown, refused, or applied and `answer`. One user
+ * less. */
+void op_applied(struct op *op, const Meta__Result__One *result, void (*answer)(struct op *op));
 void op_free(struct op *op);
 void op_many_free(struct op_many *m);
 

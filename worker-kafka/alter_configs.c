@@ -39,28 +39,12 @@ static void fail(struct change *c, enum kafka_error error, const char *text)
 
 /* ------------------------------------------------------------------ answers */
 
-static void answer_incremental(struct request *r)
-{
-	const struct alter *d = r->state;
-	struct kmsg_incremental_alter_configs_response *m = KMSG_NEW(&r->region, incremental_alter_configs_response, 1);
-	struct kmsg_incremental_alter_configs_response_resource *to =
-		KMSG_NEW(&r->region, incremental_alter_configs_response_resource, d->n);
-	if (m == NULL || to == NULL) {
-		request_close(r, "memory");
-		return;
-	}
-	m->responses = to;
-	m->n_responses = d->n;
-	for (uint32_t i = 0; i < d->n; i++) {
-		to[i].error_code = (int16_t)d->change[i].error;
-		to[i].error_message = d->change[i].text;
-		to[i].resource_type = d->change[i].type;
-		to[i].resource_name = d->change[i].name;
-	}
-	request_answer(r, m);
-}
+/* The answers of both APIs are the same field by field; which one is written is the request's. */
+_Static_assert(sizeof(struct kmsg_alter_configs_response) == sizeof(struct kmsg_incremental_alter_configs_response) &&
+	       sizeof(struct kmsg_alter_configs_response_resource) ==
+	       sizeof(struct kmsg_incremental_alter_configs_response_resource), "alike");
 
-static void answer_whole(struct request *r)
+static void alter_end(struct request *r)
 {
 	const struct alter *d = r->state;
 	struct kmsg_alter_configs_response *m = KMSG_NEW(&r->region, alter_configs_response, 1);
@@ -105,10 +89,8 @@ static void alter_next(struct request *r)
 	struct alter *d = r->state;
 	while (d->at < d->n && d->change[d->at].update == NULL)
 		d->at++;
-	if (d->at == d->n && d->incremental)
-		answer_incremental(r);
-	else if (d->at == d->n)
-		answer_whole(r);
+	if (d->at == d->n)
+		alter_end(r);
 	else
 		request_call(r, IPC_UPDATE, &d->change[d->at].update->base, NO_PAYLOAD, request_deadline(r, 0), on_updated);
 }

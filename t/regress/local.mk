@@ -7,4 +7,7 @@ REGRESS_LIBS = t/sim/libsim.a $(STORAGED_LIBS) $(CMOCKA_LIBS)
 check_PROGRAMS += t/70-regress-unborn-topic
 t_70_regress_unborn_topic_SOURCES = t/regress/unborn_topic.c $(REGRESS_SCENE)
 t_70_regress_unborn_topic_LDADD = $(REGRESS_LIBS)
+check_PROGRAMS += t/70-regress-slept
+t_70_regress_slept_SOURCES = t/regress/slept.c $(REGRESS_SCENE)
+t_70_regress_slept_LDADD = $(REGRESS_LIBS)
 endif
