@@ -23,7 +23,7 @@
 
 struct options {
 	uint64_t first, last;           /* seeds */
-	bool one, crash_every, verbose, quiet, small, calm, lose_database;
+	bool one, crash_every, verbose, quiet, small, calm;
 	unsigned jobs;
 	int bug;
 	uint64_t crash_at, fail_from;
@@ -65,7 +65,7 @@ static const struct {
 static void usage(FILE *out)
 {
 	fprintf(out, "usage: sim --seed N [--verbose] | --seeds A..B [--jobs N]\n"
-		     "           [--crash-every] [--small] [--calm] [--lose-database] [--crash-at STEP] [--fail-from STEP]");
+		     "           [--crash-every] [--small] [--calm] [--crash-at STEP] [--fail-from STEP]");
 #ifdef PICO_PLANTED_BUGS
 	fprintf(out, " [--bug NAME]\nbugs:");
 	for (size_t i = 0; i < N_BUGS; i++)
@@ -78,8 +78,7 @@ static void usage(FILE *out)
 
 static struct run_options run_options_of(const struct options *o, uint64_t seed)
 {
-	return (struct run_options){ .seed = seed, .faults = !o->calm, .lose_database = o->lose_database,
-				     .small = o->small || o->crash_every,
+	return (struct run_options){ .seed = seed, .faults = !o->calm, .small = o->small || o->crash_every,
 				     .crash_at_step = o->crash_at, .fail_from_step = o->fail_from, .verbose = o->verbose };
 }
 
@@ -286,8 +285,8 @@ static bool bug_named(const char *name, int *ret_bug)
 
 static bool flag(struct options *o, const char *name)
 {
-	bool *const flags[] = { &o->crash_every, &o->verbose, &o->quiet, &o->small, &o->calm, &o->lose_database };
-	static const char *const names[] = { "--crash-every", "--verbose", "--quiet", "--small", "--calm", "--lose-database" };
+	bool *const flags[] = { &o->crash_every, &o->verbose, &o->quiet, &o->small, &o->calm };
+	static const char *const names[] = { "--crash-every", "--verbose", "--quiet", "--small", "--calm" };
 	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
 		if (strcmp(names[i], name) == 0)
 			return *flags[i] = true;

@@ -81,7 +81,7 @@ static void configure(struct run *r)
 	r->retention_ms = !r->trims_all && sim_chance(s, 500) ? sim_between(s, 10000, 25000) : 0;
 	r->ttl_s = sim_chance(s, 500) ? sim_between(s, 10, 20) : 0;
 	if (r->loses_database)
-		r->ttl_s = 0;
+		r->ttl_s = r->retention_ms = 0;         /* what is old may go before it was looked at */
 	c->retention_interval_ms = sim_between(s, 100, 3000);
 	c->rewrite_patience_ms = sim_chance(s, 500) ? sim_between(s, 10, 3000) : 0;
 	c->index_cache_size = sim_chance(s, 500) ? 4 << 10 : 0;
@@ -245,7 +245,7 @@ void run_seed(const struct run_options *o, struct run_result *ret_result)
 	r->fat = sim_chance(&r->sim, 250);
 	r->churn = sim_chance(&r->sim, 400);
 	r->trims_all = r->churn || sim_chance(&r->sim, 150);
-	r->loses_database = sim_chance(&r->sim, 400) && o->lose_database;
+	r->loses_database = sim_chance(&r->sim, 400);
 	sim_db_init(&r->db, &r->sim);
 	sim_db_init(&r->restored, &r->sim);
 	r->database = &r->db;

@@ -26,7 +26,6 @@ struct run_options {
 	bool small;                     /* a short load, for crash-at-every-step */
 	uint64_t crash_at_step, fail_from_step;
 	bool verbose;
-	bool lose_database;             /* some runs end with the database lost, and built again from the bucket */
 };
 
 struct run_result {
