@@ -162,6 +162,12 @@ void acceptor_gone(struct acceptor *s, const uint8_t address[16])
 	say_when_empty(s);
 }
 
+void acceptor_failed(struct acceptor *s, const uint8_t address[16], int err)
+{
+	log_warn("cannot watch a connection: %s, closing it", strerror(-err));
+	acceptor_gone(s, address);
+}
+
 /* ------------------------------------------------------------------ accepting */
 
 /* Whether this process holds too many beside the others of its kind. */

@@ -59,5 +59,7 @@ void acceptor_when_empty(struct acceptor *a, void (*on_empty)(void *arg), void *
 void acceptor_close(struct acceptor *a);
 /* The end of a connection that on_conn() was given. */
 void acceptor_gone(struct acceptor *a, const uint8_t address[16]);
+/* The same of one that could not be served, for that negative errno; says so. Its descriptor is closed. */
+void acceptor_failed(struct acceptor *a, const uint8_t address[16], int err);
 
 #endif

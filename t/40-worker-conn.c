@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,6 +18,8 @@
 #include "common/must.h"
 #include "common/record_batch.h"
 #include "t/lib/http_world.h"
+#include "worker-http/conn.h"
+#include "worker-http/pico.h"
 
 #define HOST " HTTP/1.1\r\nHost: x\r\n"
 #define GET(path) "GET " path HOST "\r\n"
@@ -759,6 +762,23 @@ static void test_drain(void **state)
 	world_close();
 }
 
+/* A descriptor that the loop refuses, as it does when the kernel has no memory for one more: that connection is gone, the
+ * worker goes on. */
+static void test_unwatchable(void **state)
+{
+	static const uint8_t loopback[16];
+	struct client c;
+	world_open(NULL);
+	w.worker.acceptor.n_conns++;
+	conn_new(&w.server, memfd_create("no socket", MFD_CLOEXEC), loopback, pico_route);
+	assert_int_equal(w.worker.acceptor.n_conns, 0);
+	assert_null(w.server.conns);
+	client_open(&c, w.port);
+	client_say(&c, "OPTIONS /x" HOST "Connection: close\r\n\r\n");
+	expect_end(&c, "HTTP/1.1 204");
+	world_close();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -770,6 +790,7 @@ int main(void)
 		cmocka_unit_test(test_large_raw), cmocka_unit_test(test_large_json), cmocka_unit_test(test_gather),
 		cmocka_unit_test(test_records_vanish),
 		cmocka_unit_test(test_stalled_reader), cmocka_unit_test(test_drain),
+		cmocka_unit_test(test_unwatchable),
 	};
 	return cmocka_run_group_tests_name("worker-conn", tests, NULL, NULL);
 }

@@ -9,12 +9,14 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include "common/kafka_error.h"
 #include "common/metrics.h"
 #include "common/must.h"
 #include "t/lib/kafka_world.h"
+#include "worker-kafka/conn.h"
 #include "worker-kafka/request.h"
 
 #define V 9
@@ -622,6 +624,25 @@ static void test_storaged_full(void **state)
 	world_close();
 }
 
+/* A descriptor that the loop refuses, as it does when the kernel has no memory for one more. */
+static void test_unwatchable(void **state)
+{
+	static const uint8_t loopback[16];
+	struct client c;
+	world_open(NULL);
+	log_capture();
+	k.server.acceptor->n_conns++;
+	conn_new(&k.server, memfd_create("no socket", MFD_CLOEXEC), loopback);
+	assert_int_equal(log_lines("cannot watch a connection"), 1);
+	assert_int_equal(k.server.acceptor->n_conns, 0);
+	assert_null(k.server.conns);
+	client_open(&c, k.port);
+	ask_versions(&c, 0, 1);
+	assert_true(((const struct kmsg_api_versions_response *)answer(&c, API_VERSIONS, 0, 1))->n_api_keys > 0);
+	client_close(&c);
+	world_close();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -631,6 +652,7 @@ int main(void)
 		cmocka_unit_test(test_waiting_frames), cmocka_unit_test(test_refused_frames),
 		cmocka_unit_test(test_never_reads), cmocka_unit_test(test_stalled), cmocka_unit_test(test_timeouts),
 		cmocka_unit_test(test_max_connections), cmocka_unit_test(test_large_frames), cmocka_unit_test(test_storaged_full),
+		cmocka_unit_test(test_unwatchable),
 	};
 	return cmocka_run_group_tests_name("worker-kafka-conn", tests, NULL, NULL);
 }

@@ -63,6 +63,10 @@ check_PROGRAMS += t/00-unit-address
 t_00_unit_address_SOURCES = t/unit/address.c supervisor/address.c
 t_00_unit_address_LDADD = $(TEST_LIBS)
 
+check_PROGRAMS += t/00-unit-sock
+t_00_unit_sock_SOURCES = t/unit/sock.c
+t_00_unit_sock_LDADD = $(TEST_LIBS)
+
 check_PROGRAMS += t/00-unit-ipc
 t_00_unit_ipc_SOURCES = t/unit/ipc.c
 t_00_unit_ipc_LDADD = $(TEST_LIBS)

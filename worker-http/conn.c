@@ -12,35 +12,29 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-#include <unistd.h>
+#include <string.h>
 
 #include "common/log.h"
 #include "common/metrics.h"
 #include "common/must.h"
+#include "common/sock.h"
 
 #define CONN_MAGIC 0x434f4e4eu
 #define BODY_ALWAYS 65536               /* of a body that is taken whatever other connections hold */
 #define BODIES_A_SERVER 8u              /* bodies of max-request-size that all connections together may hold */
 #define SMALL_BODY 16384                /* copied behind its head */
 #define OUT_GATHER 65536                /* heads and small bodies put together before a write */
-#define LINGER_MS 2000                  /* how long what a refused client still sends is read and dropped */
-#define LINGER_DRAIN_MS 300
 #define READS_A_TURN 4                  /* then others have their turn */
 
 struct conn {
 	unsigned magic;
 	struct server *server;
 	struct conn *prev, *next;       /* of the server's list */
-	int fd;
 	uint8_t address[16];
 	server_route_fn *route;
-	uv_poll_t poll;
-	uv_timer_t timer;
+	struct sock *sock;              /* owned */
+	struct env_timer timer;
 	struct env_task task;           /* conn_run() at the end of the turn */
-	int events;                     /* asked of poll */
-	unsigned handles;               /* uv handles not closed yet */
 
 	struct http1 http1;
 	struct request *reading;        /* last in the queue, its body not whole yet */
@@ -56,16 +50,12 @@ struct conn {
 
 	uint64_t since_ms;              /* of the last thing that the time-out of its state counts from */
 	uint64_t sent_ms;               /* the socket took something */
-	uint64_t timer_at_ms;
 	bool timing_head;               /* since_ms is the first byte of a head */
 	bool no_input;                  /* no more requests are taken */
-	bool eof;
-	bool readable;                  /* poll said so */
 	bool closing;                   /* close when out is empty */
 	bool lingering;
 	bool dead;
 	bool expect;                    /* 100 Continue is owed to `reading` */
-	bool hung_up;                   /* seen while its socket is not read */
 };
 
 static void conn_run(void *arg);
@@ -73,20 +63,10 @@ static void conn_wake(struct conn *c);
 
 /* ------------------------------------------------------------------ life */
 
-static void conn_release(struct conn *c)
+static void conn_free(struct conn *c)
 {
-	if (c->handles > 0 || c->task.queued)
-		return;
 	c->magic = 0;
 	free(c);
-}
-
-static void on_handle_closed(uv_handle_t *h)
-{
-	struct conn *c = h->data;
-	must(c->magic == CONN_MAGIC);
-	c->handles--;
-	conn_release(c);
 }
 
 static void conn_report(struct conn *c)
@@ -113,17 +93,16 @@ void conn_close(struct conn *c)
 	conn_report(c);
 	http1_done(&c->http1);
 	buf_done(&c->out);
-	uv_poll_stop(&c->poll);
-	close(c->fd);
+	env_timer_stop(c->server->env, &c->timer);
+	sock_close(c->sock);
 	if (c->prev != NULL)
 		c->prev->next = c->next;
 	else
 		c->server->conns = c->next;
 	if (c->next != NULL)
 		c->next->prev = c->prev;
-	uv_close((uv_handle_t *)&c->poll, on_handle_closed);
-	uv_close((uv_handle_t *)&c->timer, on_handle_closed);
 	acceptor_gone(c->server->acceptor, c->address);
+	env_defer(c->server->env, &c->task); /* callers still look at it */
 }
 
 struct conn *conn_next(const struct conn *c)
@@ -135,7 +114,7 @@ struct conn *conn_next(const struct conn *c)
 
 static uint64_t conn_now(const struct conn *c)
 {
-	return uv_now(c->server->loop);
+	return env_now_ms(c->server->env);
 }
 
 /* What the connection is waiting for, and until when. 0: for nothing that has an end. */
@@ -143,7 +122,7 @@ static uint64_t conn_deadline(const struct conn *c)
 {
 	const struct conf *conf = c->server->conf;
 	if (c->lingering)
-		return c->since_ms + (c->server->draining ? LINGER_DRAIN_MS : LINGER_MS);
+		return 0;
 	if (buf_len(&c->out) > 0 || c->framed > 0)
 		return c->sent_ms + conf->stall_timeout_ms;
 	if (c->reading != NULL && !c->server->full)
@@ -153,31 +132,25 @@ static uint64_t conn_deadline(const struct conn *c)
 	return c->since_ms + (c->timing_head ? conf->header_timeout_ms : conf->idle_timeout_ms);
 }
 
-static void on_timer(uv_timer_t *t);
-
 static void conn_rearm(struct conn *c)
 {
 	uint64_t at = conn_deadline(c);
-	if (at == 0 || (c->timer_at_ms != 0 && c->timer_at_ms <= at))
-		return; /* an early firing looks again */
-	uint64_t now = conn_now(c);
-	c->timer_at_ms = at;
-	uv_timer_start(&c->timer, on_timer, at > now ? at - now : 0, 0);
+	if (at != 0 && (c->timer.at_ms == 0 || c->timer.at_ms > at)) /* an early firing looks again */
+		env_timer_start(c->server->env, &c->timer, at);
 }
 
 static void conn_refuse(struct conn *c, int status, const char *reason);
 
-static void on_timer(uv_timer_t *t)
+static void on_timer(void *arg)
 {
-	struct conn *c = t->data;
+	struct conn *c = arg;
 	must(c->magic == CONN_MAGIC && !c->dead);
-	c->timer_at_ms = 0;
 	uint64_t at = conn_deadline(c);
 	if (at == 0 || at > conn_now(c)) {
 		conn_rearm(c);
 		return;
 	}
-	bool waits_for_input = !c->lingering && buf_len(&c->out) == 0 && c->framed == 0 &&
+	bool waits_for_input = buf_len(&c->out) == 0 && c->framed == 0 &&
 		(c->reading != NULL || c->timing_head);
 	if (!waits_for_input) {
 		conn_close(c);
@@ -352,19 +325,6 @@ static bool conn_parse(struct conn *c)
 	return progress;
 }
 
-static void conn_drop_input(struct conn *c)
-{
-	static uint8_t trash[65536];
-	for (int i = 0; i < READS_A_TURN; i++) {
-		ssize_t n = recv(c->fd, trash, sizeof(trash), 0);
-		if (n > 0)
-			continue;
-		if (n == 0 || (errno != EAGAIN && errno != EINTR))
-			conn_close(c);
-		return;
-	}
-}
-
 static bool conn_is_parked(const struct conn *c)
 {
 	return c->first != NULL && c->first->on_drain != NULL;
@@ -372,7 +332,7 @@ static bool conn_is_parked(const struct conn *c)
 
 static void conn_end_of_input(struct conn *c)
 {
-	c->eof = c->no_input = true;
+	c->no_input = true;
 	c->timing_head = false;
 	/* Half a request, or one that waits for news: nobody is there for the answer. */
 	if (c->reading != NULL || conn_is_parked(c))
@@ -383,8 +343,7 @@ static void conn_end_of_input(struct conn *c)
 static bool conn_read(struct conn *c)
 {
 	static uint8_t bytes[HTTP1_READ_MAX]; /* an idle connection owns no such buffer */
-	ssize_t n = recv(c->fd, bytes, sizeof(bytes), 0);
-	c->readable = n == sizeof(bytes);
+	ssize_t n = sock_recv(c->sock, bytes, sizeof(bytes));
 	if (n > 0) {
 		buf_put(&c->http1.in, bytes, (size_t)n);
 		must(!c->http1.in.failed); /* what was there is taken apart before a read */
@@ -395,7 +354,7 @@ static bool conn_read(struct conn *c)
 	}
 	if (n == 0)
 		conn_end_of_input(c);
-	else if (errno != EAGAIN && errno != EINTR)
+	else if (n != -EAGAIN)
 		conn_close(c);
 	return false;
 }
@@ -555,12 +514,11 @@ static bool conn_write(struct conn *c)
 	struct iovec iov[2] = { { buf_head(&c->out), buf_len(&c->out) } };
 	if (body != NULL)
 		iov[1] = (struct iovec){ buf_head(body), c->framed };
-	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = body != NULL ? 2 : 1 };
 	if (iov[0].iov_len + iov[1].iov_len == 0)
 		return false;
-	ssize_t n = sendmsg(c->fd, &msg, MSG_NOSIGNAL);
+	ssize_t n = sock_send(c->sock, iov, body != NULL ? 2 : 1);
 	if (n < 0) {
-		if (errno != EAGAIN && errno != EINTR)
+		if (n != -EAGAIN)
 			conn_close(c);
 		return false;
 	}
@@ -577,15 +535,12 @@ static bool conn_write(struct conn *c)
 
 static void conn_finish(struct conn *c)
 {
-	if (c->eof) {
+	if (!sock_finish(c->sock, c->server->draining)) {
 		conn_close(c);
 		return;
 	}
-	shutdown(c->fd, SHUT_WR);
 	buf_reset(&c->http1.in, 0);
 	c->lingering = true;
-	c->since_ms = conn_now(c);
-	c->timer_at_ms = 0;
 }
 
 /* ------------------------------------------------------------------ the turn */
@@ -597,8 +552,6 @@ static void conn_continue(struct conn *c)
 	buf_put_str(&c->out, "HTTP/1.1 100 Continue\r\n\r\n");
 	c->expect = false;
 }
-
-static void conn_poll(struct conn *c);
 
 static bool conn_turn(struct conn *c)
 {
@@ -620,7 +573,7 @@ static void conn_run(void *arg)
 	struct conn *c = arg;
 	must(c->magic == CONN_MAGIC);
 	if (c->dead) {
-		conn_release(c);
+		conn_free(c);
 		return;
 	}
 	for (int reads = 0; !c->lingering;) {
@@ -628,7 +581,7 @@ static void conn_run(void *arg)
 			continue;
 		if (c->dead)
 			return;
-		if (!c->readable || !conn_has_room(c) || reads++ == READS_A_TURN || !conn_read(c))
+		if (!sock_is_readable(c->sock) || !conn_has_room(c) || reads++ == READS_A_TURN || !conn_read(c))
 			break;
 	}
 	if (c->dead)
@@ -644,7 +597,7 @@ static void conn_run(void *arg)
 		http1_shrink(&c->http1);
 	conn_count_queue(c);
 	conn_report(c);
-	conn_poll(c);
+	sock_want(c->sock, conn_has_room(c), buf_len(&c->out) > 0 || c->framed > 0);
 	conn_rearm(c);
 }
 
@@ -660,53 +613,37 @@ void conn_kick(struct conn *c)
 	conn_wake(c);
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events)
+static void on_ready(void *arg)
 {
-	struct conn *c = poll->data;
+	struct conn *c = arg;
 	must(c->magic == CONN_MAGIC && !c->dead);
-	if (c->lingering) {
-		conn_drop_input(c);
-		return;
-	}
-	c->hung_up |= (events & UV_DISCONNECT) != 0;
-	if (status < 0 || (c->hung_up && conn_is_parked(c))) {
+	if (sock_is_hung_up(c->sock) && conn_is_parked(c))
 		conn_close(c);
-		return;
-	}
-	if (events & UV_READABLE)
-		c->readable = true;
-	conn_run(c);
+	else
+		conn_run(c);
 }
 
-static void conn_poll(struct conn *c)
+static void on_over(void *arg)
 {
-	int events = 0;
-	if (c->lingering || (conn_has_room(c) && !c->eof))
-		events |= UV_READABLE;
-	if (buf_len(&c->out) > 0 || c->framed > 0)
-		events |= UV_WRITABLE;
-	/* A parked client that hangs up is seen although its socket is not read. */
-	if (!c->eof && !c->hung_up && events == 0)
-		events = UV_DISCONNECT;
-	if (events == c->events)
-		return;
-	c->events = events;
-	if (events == 0)
-		uv_poll_stop(&c->poll);
-	else
-		uv_poll_start(&c->poll, events, on_poll);
+	struct conn *c = arg;
+	must(c->magic == CONN_MAGIC && !c->dead);
+	conn_close(c);
 }
 
 void conn_drain(struct conn *c)
 {
 	if (c->dead)
 		return;
+	if (c->lingering) {
+		sock_finish(c->sock, true);
+		return;
+	}
 	for (struct request *r = c->first, *next; r != NULL; r = next) {
 		next = r->next;
 		if (r->on_drain != NULL)
 			r->on_drain(r);
 	}
-	c->readable = true; /* what has come already is served */
+	sock_expect(c->sock); /* what has come already is served */
 	conn_run(c);
 	if (!c->dead && c->first == NULL && !http1_is_in_head(&c->http1)) {
 		c->no_input = true;
@@ -716,21 +653,24 @@ void conn_drain(struct conn *c)
 
 void conn_new(struct server *s, int fd, const uint8_t address[16], server_route_fn *route)
 {
+	static const struct sock_events events = { on_ready, on_over };
 	struct conn *c = must_calloc(1, sizeof(*c));
-	*c = (struct conn){ .magic = CONN_MAGIC, .server = s, .fd = fd, .route = route, .last = &c->first };
+	*c = (struct conn){ .magic = CONN_MAGIC, .server = s, .route = route, .last = &c->first };
+	int r = sock_open(&(struct sock_config){ .env = s->env, .events = &events, .arg = c }, fd, &c->sock);
+	if (r < 0) {
+		acceptor_failed(s->acceptor, address, r);
+		conn_free(c);
+		return;
+	}
 	memcpy(c->address, address, sizeof(c->address));
 	http1_init(&c->http1);
 	buf_init(&c->out, SIZE_MAX / 4);
 	c->task = (struct env_task){ .run = conn_run, .arg = c };
+	c->timer = (struct env_timer){ .on_fire = on_timer, .arg = c };
 	c->since_ms = c->sent_ms = conn_now(c);
-	must(uv_poll_init(s->loop, &c->poll, fd) == 0);
-	must(uv_timer_init(s->loop, &c->timer) == 0);
-	c->poll.data = c->timer.data = c;
-	c->handles = 2;
 	c->next = s->conns;
 	if (c->next != NULL)
 		c->next->prev = c;
 	s->conns = c;
-	c->readable = true;
 	conn_run(c);
 }

@@ -10,13 +10,12 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-#include <unistd.h>
+#include <string.h>
 
 #include "common/log.h"
 #include "common/metrics.h"
 #include "common/must.h"
+#include "common/sock.h"
 #include "worker-kafka/fetch_ahead.h"
 #include "worker-kafka/request.h"
 
@@ -28,20 +27,15 @@
 #define SMALL_FRAME 65536u              /* is taken whatever other connections hold */
 #define FRAMES_HELD 8u                  /* of max-request-size, by all connections together */
 #define FRAMES_READ 6u                  /* of them before a large frame is not begun: the others are for answers */
-#define LINGER_MS 2000                  /* how long what a client still sends behind its last answer is read and dropped */
-#define LINGER_DRAIN_MS 300
 
 struct conn {
 	unsigned magic;
 	struct server *server;
 	struct conn *prev, *next;       /* of the server's list */
-	int fd;
 	uint8_t address[16];
-	uv_poll_t poll;
+	struct sock *sock;              /* owned */
 	struct env_timer timer;
 	struct env_task task;           /* conn_run() at the end of the turn */
-	int events;                     /* asked of poll */
-	bool handle_open;
 
 	struct buf in;                  /* read, not taken apart */
 	struct request *reading;        /* its frame is not whole; not in the queue */
@@ -58,10 +52,7 @@ struct conn {
 	size_t wake_at;
 	bool sending;
 	bool no_input;                  /* no more requests are taken */
-	bool eof;                       /* the client sends nothing more */
 	bool lingering;                 /* all is said: waits for the client to end, too */
-	uint64_t finished_ms;
-	bool readable;                  /* poll said so */
 	bool dead;
 };
 
@@ -69,20 +60,10 @@ static void conn_run(void *arg);
 
 /* ------------------------------------------------------------------ life */
 
-static void conn_release(struct conn *c)
+static void conn_free(struct conn *c)
 {
-	if (c->handle_open || c->task.queued)
-		return;
 	c->magic = 0;
 	free(c);
-}
-
-static void on_handle_closed(uv_handle_t *h)
-{
-	struct conn *c = h->data;
-	must(c->magic == CONN_MAGIC);
-	c->handle_open = false;
-	conn_release(c);
 }
 
 static size_t frames(const struct server *s, size_t n)
@@ -165,16 +146,15 @@ void conn_close(struct conn *c)
 	conn_report(c);
 	buf_done(&c->in);
 	env_timer_stop(c->server->env, &c->timer);
-	uv_poll_stop(&c->poll);
-	close(c->fd);
+	sock_close(c->sock);
 	if (c->prev != NULL)
 		c->prev->next = c->next;
 	else
 		c->server->conns = c->next;
 	if (c->next != NULL)
 		c->next->prev = c->prev;
-	uv_close((uv_handle_t *)&c->poll, on_handle_closed);
 	acceptor_gone(c->server->acceptor, c->address);
+	env_defer(c->server->env, &c->task); /* callers still look at it */
 }
 
 struct fetch_ahead *conn_ahead(struct conn *c)
@@ -204,7 +184,7 @@ static uint64_t conn_deadline(const struct conn *c)
 {
 	const struct conf *conf = c->server->conf;
 	if (c->lingering)
-		return c->finished_ms + (c->server->draining ? LINGER_DRAIN_MS : LINGER_MS);
+		return 0;
 	if (c->sending)
 		return c->sent_ms + conf->stall_timeout_ms;
 	if (c->server->full || c->first != NULL || c->starved || c->muted_until_ms != 0)
@@ -332,35 +312,21 @@ static void conn_end_of_input(struct conn *c)
 			r->handler->on_drain(r);
 }
 
-/* Behind the last answer. A socket that is closed with input unread is reset, and answers still on their way are lost: so the
- * input is read, and dropped, until the client ends. */
+/* Behind the last answer. */
 static void conn_finish(struct conn *c)
 {
-	if (c->eof) {
+	if (!sock_finish(c->sock, c->server->draining)) {
 		conn_close(c);
 		return;
 	}
-	shutdown(c->fd, SHUT_WR);
 	conn_drop_queue(c);
 	fetch_ahead_drop(&c->ahead);
 	buf_reset(&c->in, 0);
 	c->no_input = c->lingering = true;
 	c->sending = false;
-	c->finished_ms = conn_now(c);
 }
 
-static void conn_drop_input(struct conn *c)
-{
-	uint8_t bytes[READ_MAX];
-	ssize_t n;
-	do
-		n = recv(c->fd, bytes, sizeof(bytes), 0);
-	while (n == READ_MAX);
-	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-		conn_close(c);
-}
-
-static ssize_t conn_recv(struct conn *c, bool *ret_full)
+static ssize_t conn_recv(struct conn *c)
 {
 	struct buf *to = &c->in;
 	size_t room = READ_MAX;
@@ -370,30 +336,26 @@ static ssize_t conn_recv(struct conn *c, bool *ret_full)
 		room = need < FRAME_READ_MAX ? need : FRAME_READ_MAX;
 	}
 	uint8_t *p = buf_reserve(to, room);
-	if (p == NULL) {
-		errno = ENOMEM;
-		return -1;
-	}
-	ssize_t n = recv(c->fd, p, room, 0);
+	if (p == NULL)
+		return -ENOMEM;
+	ssize_t n = sock_recv(c->sock, p, room);
 	if (n > 0)
 		buf_commit(to, (size_t)n);
-	*ret_full = n == (ssize_t)room;
 	return n;
 }
 
 /* Reads once. True when bytes came. */
 static bool conn_read(struct conn *c)
 {
-	ssize_t n = conn_recv(c, &c->readable);
+	ssize_t n = conn_recv(c);
 	if (n > 0) {
 		metric_add(METRIC_KAFKA_BYTES_IN, n);
 		c->since_ms = conn_now(c);
 		return true;
 	}
-	c->eof = n == 0;
 	if (n == 0)
 		conn_end_of_input(c);
-	else if (errno != EAGAIN && errno != EINTR)
+	else if (n != -EAGAIN)
 		conn_close(c);
 	return false;
 }
@@ -488,18 +450,17 @@ static void conn_count_sent(struct conn *c, size_t n)
 static bool conn_write(struct conn *c)
 {
 	struct iovec iov[RUNS_MAX];
-	struct msghdr msg = { .msg_iov = iov };
-	msg.msg_iovlen = conn_gather(c, iov);
-	if (msg.msg_iovlen == 0) {
+	size_t n_runs = conn_gather(c, iov);
+	if (n_runs == 0) {
 		c->sending = false;
 		return false;
 	}
 	if (!c->sending)
 		c->sent_ms = conn_now(c);
 	c->sending = true;
-	ssize_t n = sendmsg(c->fd, &msg, MSG_NOSIGNAL);
+	ssize_t n = sock_send(c->sock, iov, n_runs);
 	if (n < 0) {
-		if (errno != EAGAIN && errno != EINTR)
+		if (n != -EAGAIN)
 			conn_close(c);
 		return false;
 	}
@@ -530,14 +491,12 @@ static bool conn_turn(struct conn *c)
 	return progress && !c->dead;
 }
 
-static void conn_poll(struct conn *c);
-
 static void conn_run(void *arg)
 {
 	struct conn *c = arg;
 	must(c->magic == CONN_MAGIC);
 	if (c->dead) {
-		conn_release(c);
+		conn_free(c);
 		return;
 	}
 	c->server->full = topics_is_full(c->server->topics);
@@ -546,7 +505,7 @@ static void conn_run(void *arg)
 			continue;
 		if (c->dead)
 			return;
-		if (!c->readable || !conn_has_room(c) || reads++ == READS_A_TURN || !conn_read(c))
+		if (!sock_is_readable(c->sock) || !conn_has_room(c) || reads++ == READS_A_TURN || !conn_read(c))
 			break;
 	}
 	if (c->dead)
@@ -558,7 +517,7 @@ static void conn_run(void *arg)
 	if (buf_len(&c->in) == 0)
 		buf_reset(&c->in, 0);
 	conn_account(c);
-	conn_poll(c);
+	sock_want(c->sock, conn_has_room(c), c->sending);
 	conn_rearm(c);
 }
 
@@ -574,42 +533,29 @@ void conn_kick(struct conn *c)
 	conn_wake(c);
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events)
+static void on_ready(void *arg)
 {
-	struct conn *c = poll->data;
+	struct conn *c = arg;
 	must(c->magic == CONN_MAGIC && !c->dead);
-	if (status < 0) {
-		conn_close(c);
-		return;
-	}
-	if (c->lingering) {
-		conn_drop_input(c);
-		return;
-	}
-	if (events & UV_READABLE)
-		c->readable = true;
 	conn_run(c);
 }
 
-static void conn_poll(struct conn *c)
+static void on_over(void *arg)
 {
-	int events = c->lingering || conn_has_room(c) ? UV_READABLE : 0;
-	if (c->sending)
-		events |= UV_WRITABLE;
-	if (events == c->events)
-		return;
-	c->events = events;
-	if (events == 0)
-		uv_poll_stop(&c->poll);
-	else
-		uv_poll_start(&c->poll, events, on_poll);
+	struct conn *c = arg;
+	must(c->magic == CONN_MAGIC && !c->dead);
+	conn_close(c);
 }
 
 void conn_drain(struct conn *c)
 {
 	if (c->dead)
 		return;
-	c->readable = true; /* what has come already is served */
+	if (c->lingering) {
+		sock_finish(c->sock, true);
+		return;
+	}
+	sock_expect(c->sock); /* what has come already is served */
 	conn_run(c);
 	if (c->dead)
 		return;
@@ -619,17 +565,21 @@ void conn_drain(struct conn *c)
 
 void conn_new(struct server *s, int fd, const uint8_t address[16])
 {
+	static const struct sock_events events = { on_ready, on_over };
 	struct conn *c = must_calloc(1, sizeof(*c));
-	*c = (struct conn){ .magic = CONN_MAGIC, .server = s, .fd = fd, .last = &c->first, .readable = true };
+	*c = (struct conn){ .magic = CONN_MAGIC, .server = s, .last = &c->first };
+	int r = sock_open(&(struct sock_config){ .env = s->env, .events = &events, .arg = c }, fd, &c->sock);
+	if (r < 0) {
+		acceptor_failed(s->acceptor, address, r);
+		conn_free(c);
+		return;
+	}
 	memcpy(c->address, address, sizeof(c->address));
 	buf_init(&c->in, 2 * READ_MAX);
 	fetch_ahead_init(&c->ahead, s);
 	c->task = (struct env_task){ .run = conn_run, .arg = c };
 	c->timer = (struct env_timer){ .on_fire = on_timer, .arg = c };
 	c->since_ms = c->sent_ms = conn_now(c);
-	must(uv_poll_init(s->loop, &c->poll, fd) == 0);
-	c->poll.data = c;
-	c->handle_open = true;
 	c->next = s->conns;
 	if (c->next != NULL)
 		c->next->prev = c;
