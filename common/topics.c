@@ -55,6 +55,8 @@ bool op_is_change(const struct op *op)
 	case IPC_GROUP_DELETE:
 	case IPC_GROUP_OFFSET_DELETE:
 	case IPC_DELETE_RECORDS:
+	case IPC_KV_PUT:
+	case IPC_KV_DELETE:
 		return true;
 	default:
 		return false;

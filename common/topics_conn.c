@@ -122,6 +122,9 @@ static enum fate fate_of(const struct op *op)
 		if (op->producer)
 			return SEND_AGAIN;
 		return restarted ? ASK : IN_DOUBT;
+	case IPC_KV_PUT:
+	case IPC_KV_DELETE:
+		return IN_DOUBT;
 	case IPC_SUBMIT:
 		return op->producer ? SEND_AGAIN : IN_DOUBT;
 	case IPC_DELETE:

@@ -32,6 +32,14 @@ void handle_wait(struct node *n, struct call *c);
 void handle_offsets(struct node *n, struct call *c);
 /* handle_trim.c */
 void handle_trim(struct node *n, struct call *c);
+/* handle_kv.c */
+void handle_kv_get(struct node *n, struct call *c);
+void handle_kv_put(struct node *n, struct call *c);
+void handle_kv_delete(struct node *n, struct call *c);
+void handle_kv_list(struct node *n, struct call *c);
+void handle_kv_watch(struct node *n, struct call *c);
+/* A key was put or deleted: those who wait for it are answered. */
+void kv_changed(struct node *n, const char *key);
 /* handle_node.c */
 void handle_node_status(struct node *n, struct call *c);
 void handle_nodes(struct node *n, struct call *c);

@@ -56,6 +56,11 @@ static handler_fn *const handlers[IPC_TYPES] = {
 	[IPC_GROUP_LIST] = handle_group_list,
 	[IPC_GROUP_DELETE] = handle_group_delete,
 	[IPC_GROUP_OFFSET_DELETE] = handle_group_offset_delete,
+	[IPC_KV_GET] = handle_kv_get,
+	[IPC_KV_PUT] = handle_kv_put,
+	[IPC_KV_DELETE] = handle_kv_delete,
+	[IPC_KV_LIST] = handle_kv_list,
+	[IPC_KV_WATCH] = handle_kv_watch,
 	[IPC_NODE_STATUS] = handle_node_status,
 	[IPC_NODES] = handle_nodes,
 	[IPC_OBJECTS] = handle_objects,
@@ -158,6 +163,12 @@ static void on_applied(void *arg, const Meta__Command *command, const Meta__Resu
 		break;
 	case META__COMMAND__KIND_GROW_TOPIC:
 		node_topic_grow(n, state_topic_by_id(s, command->grow_topic->topic_id.data));
+		break;
+	case META__COMMAND__KIND_PUT_KV:
+		kv_changed(n, command->put_kv->key);
+		break;
+	case META__COMMAND__KIND_DELETE_KV:
+		kv_changed(n, command->delete_kv->key);
 		break;
 	default:
 		break;

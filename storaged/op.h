@@ -49,13 +49,13 @@ struct node {
 	struct coordinator *coordinator;        /* owned */
 	struct producer_ids *producer_ids;      /* owned; NULL: nobody asked yet */
 	struct watches *watches;                /* owned; NULL: none yet */
+	struct { struct kv_watch *first; unsigned n; } kv_watches;      /* calls that are parked */
 	struct expiry *expiry;                  /* owned; NULL: no topic expires */
 	struct {
 		bool by_time, by_size;          /* some topic has a rule that goes by it */
 		int64_t shortest_ms;            /* by_time */
 	} retention;
-	char reason[256];                       /* scratch of node_is_ready() */
-	char uuid_hex[33];
+	char reason[256], uuid_hex[33];         /* scratch of node_is_ready() and status */
 };
 
 struct op {

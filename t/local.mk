@@ -128,6 +128,10 @@ check_PROGRAMS += t/00-unit-meta-settings
 t_00_unit_meta_settings_SOURCES = t/unit/meta_settings.c $(META_FIXTURE)
 t_00_unit_meta_settings_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
 
+check_PROGRAMS += t/00-unit-meta-kv
+t_00_unit_meta_kv_SOURCES = t/unit/meta_kv.c $(META_FIXTURE)
+t_00_unit_meta_kv_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
+
 check_PROGRAMS += t/00-unit-meta-snapshot
 t_00_unit_meta_snapshot_SOURCES = t/unit/meta_snapshot.c $(META_FIXTURE)
 t_00_unit_meta_snapshot_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
@@ -201,6 +205,9 @@ t_30_node_topics_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 check_PROGRAMS += t/30-node-settings
 t_30_node_settings_SOURCES = t/unit/node_settings.c t/unit/node_world.c t/unit/node_world.h
 t_30_node_settings_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
+check_PROGRAMS += t/30-node-kv
+t_30_node_kv_SOURCES = t/unit/node_kv.c t/unit/node_world.c t/unit/node_world.h
+t_30_node_kv_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 check_PROGRAMS += t/30-node-retention
 t_30_node_retention_SOURCES = t/unit/node_retention.c t/unit/node_world.c t/unit/node_world.h
 t_30_node_retention_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)

@@ -183,6 +183,8 @@ NAME_OF(objects_deleted)
 NAME_OF(trim_many)
 NAME_OF(expire_topic)
 NAME_OF(touch_expiry)
+NAME_OF(put_kv)
+NAME_OF(delete_kv)
 #undef NAME_OF
 
 /* name: the node and session a command says it acts for (node 0: the row's); NULL: only in rows of session 0. */
@@ -205,6 +207,8 @@ static const struct apply_row {
 	[META__COMMAND__KIND_TRIM_MANY] = { apply_trim_many, name_trim_many },
 	[META__COMMAND__KIND_EXPIRE_TOPIC] = { apply_expire_topic, name_expire_topic },
 	[META__COMMAND__KIND_TOUCH_EXPIRY] = { apply_touch_expiry, name_touch_expiry },
+	[META__COMMAND__KIND_PUT_KV] = { apply_put_kv, name_put_kv },
+	[META__COMMAND__KIND_DELETE_KV] = { apply_delete_kv, name_delete_kv },
 };
 
 static void apply_command(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one)

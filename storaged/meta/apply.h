@@ -37,6 +37,9 @@ void apply_objects_deleted(struct state *s, const struct sql_row *row, const Met
 void apply_trim_many(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
 void apply_expire_topic(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
 void apply_touch_expiry(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
+/* apply_kv.c */
+void apply_put_kv(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
+void apply_delete_kv(struct state *s, const struct sql_row *row, const Meta__Command *c, Meta__Result__One *one);
 /* apply.c */
 /* What a check says, as an error; frees what it left in `one`. */
 void apply_checked(Meta__Result__One *one, struct pico_error *ret_error);

@@ -2,12 +2,14 @@
 storaged_libstoraged_a_SOURCES += \
 	storaged/meta/apply.c storaged/meta/apply.h \
 	storaged/meta/apply_fork.c \
+	storaged/meta/apply_kv.c \
 	storaged/meta/apply_objects.c \
 	storaged/meta/apply_settings.c \
 	storaged/meta/apply_topic.c \
 	storaged/meta/apply_trim.c \
 	storaged/meta/cluster.c storaged/meta/cluster.h \
 	storaged/meta/export_format.c storaged/meta/export_format.h \
+	storaged/meta/kv.c storaged/meta/kv.h \
 	storaged/meta/meta.c storaged/meta/meta.h storaged/meta/meta_priv.h \
 	storaged/meta/meta_export.c \
 	storaged/meta/meta_propose.c \

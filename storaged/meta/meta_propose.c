@@ -35,6 +35,8 @@ static void sign(const struct meta *m, Meta__Command *c)
 	SIGN(TRIM_MANY, trim_many);
 	SIGN(EXPIRE_TOPIC, expire_topic);
 	SIGN(TOUCH_EXPIRY, touch_expiry);
+	SIGN(PUT_KV, put_kv);
+	SIGN(DELETE_KV, delete_kv);
 	case META__COMMAND__KIND_SESSION_RECOVERED:
 		c->session_recovered->by_session = m->session;
 		break;

@@ -17,6 +17,7 @@
 #include "storaged/meta/state_priv.h"
 
 #define KEY_MAX 64
+#define KV_KEY "kv/"
 
 static void emit(const struct snapshot_cursor *c, const char *key, uint64_t idx, const ProtobufCMessage *message)
 {
@@ -44,6 +45,11 @@ static void object_key(char key[KEY_MAX], struct object_id id)
 	snprintf(key, KEY_MAX, "object/%" PRIu32 "/%016" PRIx64 "/%016" PRIx64, id.node, id.session, id.number);
 }
 
+static void kv_key(char key[sizeof(KV_KEY) + KV_KEY_MAX], const char *name)
+{
+	snprintf(key, sizeof(KV_KEY) + KV_KEY_MAX, KV_KEY "%s", name);
+}
+
 /* ---------------------------------------------------------------- encode */
 
 static void emit_cluster(const struct state *s, const struct snapshot_cursor *c)
@@ -58,6 +64,7 @@ static void emit_cluster(const struct state *s, const struct snapshot_cursor *c)
 	e.next_log_id = s->next_log_id;
 	e.next_producer_id = s->next_producer_id;
 	e.next_run = s->next_run;
+	e.kv_version = s->kv.version;
 	e.clock_ms = s->clock_ms;
 	e.chain = s->chain;
 	emit(c, "cluster", s->idx, &e.base);
@@ -169,19 +176,38 @@ static void emit_object(const struct object_row *row, const struct snapshot_curs
 	emit(c, key, row->changed_idx, &e.base);
 }
 
+static void emit_kv(const struct kv_entry *entry, const struct snapshot_cursor *c)
+{
+	Meta__KvEntity e = META__KV_ENTITY__INIT;
+	char key[sizeof(KV_KEY) + KV_KEY_MAX];
+	e.key = (char *)entry->key;
+	e.value = (ProtobufCBinaryData){ .len = entry->value.n, .data = (uint8_t *)entry->value.p };
+	e.version = entry->version;
+	kv_key(key, entry->key);
+	emit(c, key, entry->changed_idx, &e.base);
+}
+
 /* ---------------------------------------------------------------- a snapshot in slices */
 
 static void emit_deleted(const struct state *s, const struct snapshot_cursor *c)
 {
-	char key[KEY_MAX];
+	char key[sizeof(KV_KEY) + KV_KEY_MAX];
 	for (size_t i = 0; i < s->n_deleted; i++) {
-		if (s->deleted[i].idx <= c->base)
+		const struct state_deleted *d = &s->deleted[i];
+		if (d->idx <= c->base)
 			continue;
-		if (s->deleted[i].kind == DELETED_TOPIC)
-			topic_key(key, s->deleted[i].topic_id);
-		else
-			object_key(key, s->deleted[i].object);
-		emit(c, key, s->deleted[i].idx, NULL);
+		switch (d->kind) {
+		case DELETED_TOPIC:
+			topic_key(key, d->topic_id);
+			break;
+		case DELETED_OBJECT:
+			object_key(key, d->object);
+			break;
+		case DELETED_KV:
+			kv_key(key, d->kv_key);
+			break;
+		}
+		emit(c, key, d->idx, NULL);
 	}
 }
 
@@ -195,6 +221,10 @@ void state_snapshot_begin(struct state *s, uint64_t base, state_entity_cb *cb, v
 	for (struct state_topic *t = s->newest; base > 0 && t != NULL && t->changed_idx > base; t = t->older)
 		c->next = t;
 	c->next_object = catalogue_changed_after(s->catalogue, base);
+	if (base == 0)
+		c->next_kv = s->kv.oldest;
+	for (struct kv_entry *e = s->kv.newest; base > 0 && e != NULL && e->changed_idx > base; e = e->older)
+		c->next_kv = e;
 	emit_cluster(s, c);
 	for (size_t i = 0; i < s->n_nodes; i++) {
 		char key[KEY_MAX];
@@ -218,6 +248,11 @@ static bool object_is_left(const struct snapshot_cursor *c)
 	return c->next_object != NULL && c->next_object->changed_idx <= c->idx;
 }
 
+static bool kv_is_left(const struct snapshot_cursor *c)
+{
+	return c->next_kv != NULL && c->next_kv->changed_idx <= c->idx;
+}
+
 bool state_snapshot_step(struct state *s, size_t n_max)
 {
 	struct snapshot_cursor *c = &s->cursor;
@@ -231,7 +266,11 @@ bool state_snapshot_step(struct state *s, size_t n_max)
 		emit_object(c->next_object, c);
 		c->next_object = catalogue_newer(c->next_object);
 	}
-	return topic_is_left(c) || object_is_left(c);
+	for (; kv_is_left(c) && n < n_max; n++) {
+		emit_kv(c->next_kv, c);
+		c->next_kv = c->next_kv->newer;
+	}
+	return topic_is_left(c) || object_is_left(c) || kv_is_left(c);
 }
 
 void snapshot_save(struct state *s, struct state_topic *t)
@@ -253,6 +292,15 @@ void snapshot_save_object(struct state *s, const struct object_row *row)
 		c->next_object = catalogue_newer(row);
 }
 
+void snapshot_save_kv(struct state *s, const struct kv_entry *e)
+{
+	struct snapshot_cursor *c = &s->cursor;
+	if (c->active && kv_is_left(c) && e->version >= c->next_kv->version && e->changed_idx <= c->idx)
+		emit_kv(e, c);
+	if (c->next_kv == e)
+		c->next_kv = e->newer;
+}
+
 void state_snapshot_end(struct state *s)
 {
 	s->cursor.active = false;
@@ -261,8 +309,9 @@ void state_snapshot_end(struct state *s)
 void state_covered(struct state *s, uint64_t idx)
 {
 	size_t n = 0;
-	while (n < s->n_deleted && s->deleted[n].idx <= idx)
-		n++;
+	for (; n < s->n_deleted && s->deleted[n].idx <= idx; n++)
+		if (s->deleted[n].kind == DELETED_KV)
+			free(s->deleted[n].kv_key);
 	if (n == 0)
 		return;
 	s->n_deleted -= n;

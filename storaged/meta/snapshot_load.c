@@ -25,6 +25,7 @@ static int load_cluster(struct state *s, const struct sql_entity *entity)
 		s->next_log_id = e->next_log_id;
 		s->next_producer_id = e->next_producer_id;
 		s->next_run = e->next_run == 0 ? 1 : e->next_run;       /* 0: a release without data objects */
+		s->kv.version = s->kv.gone_since = e->kv_version;
 		s->clock_ms = e->clock_ms;
 		s->chain = e->chain;
 	}
@@ -156,13 +157,27 @@ static int load_topic(struct state *s, const struct sql_entity *entity)
 	return err;
 }
 
+/* What was deleted before is not known any more. */
+static int load_kv(struct state *s, const struct sql_entity *entity)
+{
+	Meta__KvEntity *e = meta__kv_entity__unpack(NULL, entity->payload.n, entity->payload.p);
+	int err = e != NULL && kv_key_fault(e->key) == NULL && e->value.len <= KV_VALUE_MAX && e->version > 0 &&
+		  e->version <= s->kv.version && kv_find(&s->kv, slice_str(e->key)) == NULL &&
+		  kv_takes(&s->kv, e->key, e->value.len) ? 0 : -EBADMSG;
+	if (err == 0)
+		kv_put(&s->kv, e->key, slice_of(e->value.data, e->value.len), e->version, entity->idx);
+	if (e != NULL)
+		meta__kv_entity__free_unpacked(e, NULL);
+	return err;
+}
+
 /* In order: what topics need stands before them. */
 static const struct {
 	const char *prefix;
 	int (*load)(struct state *s, const struct sql_entity *entity);
 } loaders[] = {
 	{ "cluster", load_cluster }, { "node/", load_node }, { "session/", load_session },
-	{ "object/", load_object }, { "topic/", load_topic },
+	{ "object/", load_object }, { "topic/", load_topic }, { "kv/", load_kv },
 };
 
 static int compare_idx(const void *a, const void *b)

@@ -51,7 +51,11 @@ void state_free(struct state *s)
 	free(s->node);
 	catalogue_free(s->catalogue);
 	free(s->session);
+	for (size_t i = 0; i < s->n_deleted; i++)
+		if (s->deleted[i].kind == DELETED_KV)
+			free(s->deleted[i].kv_key);
 	free(s->deleted);
+	kv_done(&s->kv);
 	free(s->cluster_id);
 	free(s);
 }
@@ -481,6 +485,11 @@ size_t state_n_topics(const struct state *s)
 uint64_t state_next_producer_id(const struct state *s)
 {
 	return s->next_producer_id;
+}
+
+const struct kv *state_kv(const struct state *s)
+{
+	return &s->kv;
 }
 
 const struct catalogue *state_catalogue(const struct state *s)

@@ -11,6 +11,7 @@
 #include "common/slice.h"
 #include "proto/meta.pb-c.h"
 #include "storaged/data/catalogue.h"
+#include "storaged/meta/kv.h"
 #include "storaged/meta/sql_log.h"
 
 #define STATE_FORMAT 1                  /* FORMAT: of disk and database together */
@@ -120,6 +121,8 @@ const struct state_session *state_session_next(const struct state *s, uint32_t n
 /* Every session of the node older than this one is RECOVERED. */
 bool state_older_are_recovered(const struct state *s, uint32_t node, uint64_t session);
 
+/* Small values. */
+const struct kv *state_kv(const struct state *s);
 /* Data objects. */
 const struct catalogue *state_catalogue(const struct state *s);
 

@@ -31,10 +31,11 @@ struct session_entry {
 /* A key that the next snapshot deletes. */
 struct state_deleted {
 	uint64_t idx;
-	enum { DELETED_TOPIC, DELETED_OBJECT } kind;
+	enum { DELETED_TOPIC, DELETED_OBJECT, DELETED_KV } kind;
 	union {
 		uint8_t topic_id[16];
 		struct object_id object;
+		char *kv_key;           /* owned */
 	};
 };
 
@@ -44,6 +45,7 @@ struct snapshot_cursor {
 	uint64_t base, idx;
 	struct state_topic *next;       /* the oldest one not yet encoded; NULL: none */
 	const struct object_row *next_object;   /* likewise */
+	const struct kv_entry *next_kv;
 	state_entity_cb *cb;
 	void *arg;
 };
@@ -66,6 +68,7 @@ struct state {
 	size_t n_sessions;
 
 	struct catalogue *catalogue;    /* owned */
+	struct kv kv;
 
 	size_t n_soft_deleted;          /* topics */
 	struct id_hash by_id;
@@ -128,5 +131,7 @@ void topic_entity_done(struct topic_entity *x);
 void snapshot_save(struct state *s, struct state_topic *t);
 /* The same of a row of the catalogue. */
 void snapshot_save_object(struct state *s, const struct object_row *row);
+/* And of a small value that is about to go or to be another one. */
+void snapshot_save_kv(struct state *s, const struct kv_entry *e);
 
 #endif

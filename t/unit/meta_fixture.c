@@ -35,6 +35,7 @@ static void keep_one(struct fixture *f, const Meta__Result__One *one)
 	f->one.created = one->created;
 	f->one.session = one->session;
 	f->one.first_producer_id = one->first_producer_id;
+	f->one.kv_version = one->kv_version;
 	snprintf(f->message, sizeof(f->message), "%s", one->message);
 	memset(f->topic_id, 0, 16);
 	if (one->topic_id.len == 16)

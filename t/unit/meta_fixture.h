@@ -16,7 +16,7 @@ struct fixture {
 	int64_t now_ms;
 	/* the last row */
 	int err;                        /* of state_apply() */
-	struct { uint32_t error; bool created; uint64_t session, first_producer_id; } one;
+	struct { uint32_t error; bool created; uint64_t session, first_producer_id, kv_version; } one;
 	char message[2048];
 	uint8_t topic_id[16];
 	uint8_t payload[8192];
@@ -88,6 +88,11 @@ uint32_t fixture_objects_deleted(struct fixture *f, const struct object_id *id, 
 uint32_t fixture_trim(struct fixture *f, const uint64_t *log_id, const uint64_t *start, size_t n);
 uint32_t fixture_expire(struct fixture *f, const uint8_t id[16], int64_t expires_at_ms);
 uint32_t fixture_touch(struct fixture *f, const uint8_t id[16], int64_t expires_at_ms);
+/* With a check when version is not UINT64_MAX; value n bytes of 'v'. */
+uint32_t fixture_put_kv(struct fixture *f, const char *key, size_t n, uint64_t version);
+uint32_t fixture_delete_kv(struct fixture *f, const char *key, uint64_t version);
+/* A put or delete of one of a few keys, some of them refused. */
+void fixture_random_kv(struct fixture *f, unsigned *seed);
 /* One row that begins to close up to n topics (at most 8). */
 void fixture_close_some(struct fixture *f, unsigned n);
 /* A commit, deletion of objects or a trim, much of it refused. */

@@ -3,6 +3,7 @@
  * The fixture's commands of data objects, trims and expiry, and forks at random (meta_fixture.h).
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "common/must.h"
 #include "storaged/meta/object_message.h"
@@ -167,6 +168,51 @@ void fixture_random_objects(struct fixture *f, unsigned *seed)
 		memcpy(a.remove, known, n_known * sizeof(known[0]));
 		fixture_commit(f, &a);
 	}
+}
+
+uint32_t fixture_put_kv(struct fixture *f, const char *key, size_t n, uint64_t version)
+{
+	Meta__PutKv x = META__PUT_KV__INIT;
+	Meta__Command c = META__COMMAND__INIT;
+	uint8_t *value = must_calloc(1, n + 1);
+	memset(value, 'v', n);
+	x.key = (char *)key;
+	x.value = (ProtobufCBinaryData){ .len = n, .data = value };
+	x.check = version != UINT64_MAX;
+	x.version = version;
+	x.node = f->node;
+	x.session = f->session;
+	c.kind_case = META__COMMAND__KIND_PUT_KV;
+	c.put_kv = &x;
+	uint32_t error = fixture_run(f, &c);
+	free(value);
+	return error;
+}
+
+uint32_t fixture_delete_kv(struct fixture *f, const char *key, uint64_t version)
+{
+	Meta__DeleteKv x = META__DELETE_KV__INIT;
+	Meta__Command c = META__COMMAND__INIT;
+	x.key = (char *)key;
+	x.check = version != UINT64_MAX;
+	x.version = version;
+	x.node = f->node;
+	x.session = f->session;
+	c.kind_case = META__COMMAND__KIND_DELETE_KV;
+	c.delete_kv = &x;
+	return fixture_run(f, &c);
+}
+
+void fixture_random_kv(struct fixture *f, unsigned *seed)
+{
+	char key[16];
+	snprintf(key, sizeof(key), "%c/%u", "ab"[random_below(seed, 2)], random_below(seed, 12));
+	const struct kv_entry *e = kv_find(state_kv(f->s), slice_str(key));
+	uint64_t version = random_below(seed, 3) > 0 ? UINT64_MAX : e != NULL ? e->version : random_below(seed, 2);
+	if (random_below(seed, 3) == 0)
+		fixture_delete_kv(f, key, version);
+	else
+		fixture_put_kv(f, key, random_below(seed, 40), version);
 }
 
 static const struct state_topic *some_topic(struct fixture *f, unsigned *seed)

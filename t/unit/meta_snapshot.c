@@ -62,6 +62,18 @@ static void assert_same_objects(const struct catalogue *a, const struct catalogu
 	}
 }
 
+static void assert_same_kv(const struct kv *a, const struct kv *b)
+{
+	const struct kv_entry *x = a->oldest, *y = b->oldest;
+	assert_true(a->n == b->n && a->bytes == b->bytes && a->version == b->version);
+	for (; x != NULL && y != NULL; x = x->newer, y = y->newer) {
+		assert_string_equal(x->key, y->key);
+		assert_true(x->version == y->version && x->changed_idx == y->changed_idx && slice_eq(x->value, y->value));
+		assert_ptr_equal(kv_find(b, slice_str(x->key)), y);
+	}
+	assert_true(x == NULL && y == NULL);
+}
+
 static void assert_same_state(const struct state *a, const struct state *b)
 {
 	assert_int_equal(state_next_producer_id(a), state_next_producer_id(b));
@@ -72,6 +84,7 @@ static void assert_same_state(const struct state *a, const struct state *b)
 	assert_memory_equal(state_cluster_uuid(a), state_cluster_uuid(b), 16);
 	assert_int_equal(state_n_topics(a), state_n_topics(b));
 	assert_same_objects(state_catalogue(a), state_catalogue(b));
+	assert_same_kv(state_kv(a), state_kv(b));
 	const struct state_topic *t = state_topic_next_any(a, slice_of("", 0)), *u = state_topic_next_any(b, slice_of("", 0));
 	for (; t != NULL && u != NULL; t = state_topic_next_any(a, slice_str(t->name)),
 				       u = state_topic_next_any(b, slice_str(u->name)))
@@ -164,6 +177,7 @@ static void test_snapshot_slices(void **arg)
 		for (int i = 0; i < 40; i++) {
 			fixture_random_row(&f, &r);
 			fixture_random_objects(&f, &r);
+			fixture_random_kv(&f, &r);
 		}
 		uint64_t base_idx = state_idx(f.s);
 		state_snapshot_begin(f.s, 0, kept_add, &base);
@@ -174,6 +188,7 @@ static void test_snapshot_slices(void **arg)
 		for (int i = 0; i < 40; i++) {
 			fixture_random_row(&f, &r);
 			fixture_random_objects(&f, &r);
+			fixture_random_kv(&f, &r);
 			fixture_random_fork(&f, &r);
 			if (i % 8 == 0)
 				fixture_close_some(&f, 6);
@@ -191,6 +206,7 @@ static void test_snapshot_slices(void **arg)
 			for (unsigned i = 0; i <= r % 4; i++) {
 				fixture_random_row(&f, &r);
 				fixture_random_objects(&f, &r);
+				fixture_random_kv(&f, &r);
 				fixture_random_fork(&f, &r);
 			}
 			fixture_close_some(&f, r % 3);
