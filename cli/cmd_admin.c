@@ -10,6 +10,9 @@ static const struct {
 	const char *name;
 	int (*run)(struct cli *cli, int argc, char **argv);
 } subcommands[] = {
+	{ "topics", admin_topics },
+	{ "configs", admin_configs },
+	{ "groups", admin_groups },
 	{ "objects", admin_objects },
 	{ "logs", admin_logs },
 	{ "export", admin_export },

@@ -1,59 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `pico admin objects`, `logs` and `export`: what the node's admin listener says. Lists are fetched page by page and printed
- * as a table, or with --json one object a line.
+ * Lists of the node's admin listener, fetched page by page and printed as a table, or with --json one object a line; and
+ * the subcommands that are nothing else: `pico admin objects`, `logs` and `export`.
  */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "cli/admin.h"
 #include "common/json_scan.h"
+#include "common/must.h"
 
 #define ADMIN_DEFAULT "http://127.0.0.1:9090"
-#define COLUMNS_MAX 12
 #define PAGE 1000u
 
-struct column {
-	const char *field;              /* of the JSON */
-	int width;                      /* negative: to the left */
-};
-
-/* A list that the admin listener gives. */
-struct listing {
-	const char *path, *array;       /* where; the array's field */
-	const char *cursor;             /* the field that start_after takes */
-	struct column column[COLUMNS_MAX];
-};
-
-static const struct listing objects = {
-	"/admin/objects", "objects", "key",
-	{ { "key", -60 }, { "level", 5 }, { "run", 6 }, { "origin", 6 }, { "firstLog", 8 }, { "lastLog", 8 }, { "bytes", 11 },
+static const struct admin_list objects = {
+	.path = "/admin/objects", .array = "objects", .cursor = "key",
+	.column = { { "key", -60 }, { "level", 5 }, { "run", 6 }, { "origin", 6 }, { "firstLog", 8 }, { "lastLog", 8 }, { "bytes", 11 },
 	  { "oldestMs", 13 }, { "newestMs", 13 }, { "removedMs", 13 } },
 };
-static const struct listing logs = {
-	"/admin/logs", "logs", "logId",
-	{ { "logId", 8 }, { "topic", -40 }, { "partition", 9 }, { "owner", 5 }, { "epoch", 5 }, { "start", 10 },
+static const struct admin_list logs = {
+	.path = "/admin/logs", .array = "logs", .cursor = "logId",
+	.column = { { "logId", 8 }, { "topic", -40 }, { "partition", 9 }, { "owner", 5 }, { "epoch", 5 }, { "start", 10 },
 	  { "confirm", 10 }, { "next", 10 }, { "closed", 6 } },
 };
 
 struct printing {
-	const struct listing *list;
-	bool json, has_more, headed;
+	const struct admin_list *list;
+	bool json, has_more, headed, quiet;
 	uint64_t n;
 	struct buf after;               /* the last one's cursor */
 };
 
 static void print_head(struct printing *p)
 {
-	for (const struct column *c = p->list->column; !p->json && c->field != NULL; c++)
+	for (const struct admin_column *c = p->list->column; !p->json && c->field != NULL; c++)
 		printf("%s%*s", c == p->list->column ? "" : " ", c->width, c->field);
 	if (!p->json)
 		putchar('\n');
 	p->headed = true;
 }
 
-/* The value of a field as text, without quotes; "-" where it is absent. */
-static void find(struct slice object, const char *field, struct buf *out)
+void admin_field(struct slice object, const char *field, struct buf *out)
 {
 	struct json_scan j;
 	buf_reset(out, 4096);
@@ -64,7 +52,7 @@ static void find(struct slice object, const char *field, struct buf *out)
 		enum json_token kind = json_skip(&j);
 		if (wanted && kind == JSON_STRING)
 			json_string(j.span, out);
-		else if (wanted)
+		else if (wanted && kind != JSON_NULL)
 			buf_put_slice(out, j.span);
 	}
 	if (buf_len(out) == 0)
@@ -75,15 +63,17 @@ static void print_one(struct printing *p, struct slice object)
 {
 	struct buf value;
 	buf_init(&value, 65536);
-	for (const struct column *c = p->list->column; !p->json && c->field != NULL; c++) {
-		find(object, c->field, &value);
+	for (const struct admin_column *c = p->list->column; !p->json && c->field != NULL; c++) {
+		admin_field(object, c->field, &value);
 		buf_put_u8(&value, '\0');
 		printf("%s%*s", c == p->list->column ? "" : " ", c->width, (const char *)buf_head(&value));
 	}
-	if (p->json)
+	if (p->json && !p->quiet)
 		printf("%.*s", (int)object.n, (const char *)object.p);
-	putchar('\n');
-	find(object, p->list->cursor, &p->after);
+	if (!p->quiet)
+		putchar('\n');
+	if (p->list->cursor != NULL)
+		admin_field(object, p->list->cursor, &p->after);
 	buf_done(&value);
 	p->n++;
 }
@@ -108,57 +98,98 @@ static void print_page(struct printing *p, struct slice body)
 	}
 }
 
-static int fail(const struct cli *cli, const struct cli_response *r)
+void admin_print_table(const struct admin_list *list, struct slice body)
+{
+	struct printing p = { .list = list };
+	buf_init(&p.after, 65536);
+	print_head(&p);
+	print_page(&p, body);
+	buf_done(&p.after);
+}
+
+int admin_fail(const struct cli *cli, const struct cli_response *r)
 {
 	struct buf text;
 	buf_init(&text, 65536);
 	if (r->status == 0)
 		buf_printf(&text, "%.*s; is a node running there? (--admin)", (int)buf_len(&r->body), (const char *)buf_head(&r->body));
 	else
-		find(buf_slice(&r->body), "message", &text);
-	int code = cli_fail(CLI_FAILED, "%s: %.*s", cli->endpoint, (int)buf_len(&text), (const char *)buf_head(&text));
+		admin_field(buf_slice(&r->body), "message", &text);
+	int code = cli_fail(r->status == 404 ? CLI_NOT_FOUND : CLI_FAILED, "%s: %.*s", cli->endpoint, (int)buf_len(&text),
+			    (const char *)buf_head(&text));
 	buf_done(&text);
 	return code;
 }
 
-/* --admin instead of the stream listener. */
-static int take_options(struct cli *cli, int argc, char **argv, uint64_t *ret_limit, const char **ret_after)
+int admin_take_options(struct cli *cli, int argc, char **argv, const struct cli_option *more)
 {
-	const char *admin = getenv("PICO_ADMIN_ENDPOINT"), *limit = "0";
-	const struct cli_option list[] = {
-		{ "--admin", &admin, NULL }, { "--limit", &limit, NULL }, { "--start-after", ret_after, NULL }, { 0 }
-	};
-	const struct cli_option alone[] = { list[0], { 0 } };
+	const char *admin = getenv("PICO_ADMIN_ENDPOINT");
+	struct cli_option list[ADMIN_OPTIONS_MAX + 2] = { { "--admin", &admin, NULL } };
 	static char command[] = "admin";
 	argv[0] = command;      /* whose usage is told */
-	int code = cli_parse(argc, argv, ret_limit != NULL ? list : alone, NULL);
-	if (code == 0 && ret_limit != NULL)
-		code = cli_number("--limit", limit, ret_limit);
+	for (size_t i = 0; more != NULL && more[i].name != NULL && i < ADMIN_OPTIONS_MAX; i++)
+		list[i + 1] = more[i];
+	int code = cli_parse(argc, argv, list, NULL);
 	cli->endpoint = admin != NULL && admin[0] != '\0' ? admin : ADMIN_DEFAULT;
 	return code;
 }
 
-static int print_list(struct cli *cli, const struct listing *list, int argc, char **argv)
+void admin_path(struct buf *out, const char *prefix, const char *name)
+{
+	buf_put_str(out, prefix);
+	for (const char *c = name; *c != '\0'; c++) {
+		if (isalnum((unsigned char)*c) || strchr("/-._~", *c) != NULL)
+			buf_put_u8(out, (uint8_t)*c);
+		else
+			buf_printf(out, "%%%02X", (unsigned char)*c);
+	}
+}
+
+static void page_get(struct cli *cli, const struct printing *p, uint64_t n, struct cli_response *ret)
+{
+	struct buf path;
+	struct slice after = buf_slice(&p->after);
+	char *text = must_calloc(1, after.n + 1);
+	if (after.n > 0)
+		memcpy(text, after.p, after.n);
+	buf_init(&path, 65536);
+	buf_printf(&path, "%s?limit=%llu", p->list->path, (unsigned long long)n);
+	admin_path(&path, "&start_after=", text);
+	buf_put_u8(&path, '\0');
+	cli_request(cli, "GET", path.failed ? "/" : (const char *)buf_head(&path), NULL, slice_of(NULL, 0), 0, ret);
+	buf_done(&path);
+	free(text);
+}
+
+static void print_answer(struct printing *p, struct slice body)
+{
+	bool whole = p->json && p->list->whole;
+	if (!p->headed)
+		print_head(p);
+	if (whole)
+		printf("%.*s", (int)body.n, (const char *)body.p);
+	p->quiet = whole;
+	print_page(p, body);
+}
+
+int admin_print_list(struct cli *cli, const struct admin_list *list, int argc, char **argv)
 {
 	struct printing p = { .list = list, .json = cli->json };
 	uint64_t limit = 0;
-	const char *after = "";
-	int code = take_options(cli, argc, argv, &limit, &after);
+	const char *after = "", *text = "0";
+	const struct cli_option options[] = { { "--limit", &text, NULL }, { "--start-after", &after, NULL }, { 0 } };
+	int code = admin_take_options(cli, argc, argv, options);
+	if (code == CLI_OK)
+		code = cli_number("--limit", text, &limit);
 	buf_init(&p.after, 65536);
 	buf_put_str(&p.after, after);
 	for (bool first = true; code == CLI_OK && (first || p.has_more) && (limit == 0 || p.n < limit); first = false) {
-		char path[1024];
 		struct cli_response r;
-		uint64_t page = limit != 0 && limit - p.n < PAGE ? limit - p.n : PAGE;
-		snprintf(path, sizeof(path), "%s?limit=%llu&start_after=%.*s", list->path, (unsigned long long)page,
-			 (int)buf_len(&p.after), (const char *)buf_head(&p.after));
-		cli_request(cli, "GET", path, NULL, slice_of(NULL, 0), 0, &r);
-		if (r.status == 200 && !p.headed)
-			print_head(&p);
+		page_get(cli, &p, limit != 0 && limit - p.n < PAGE ? limit - p.n : PAGE, &r);
 		if (r.status == 200)
-			print_page(&p, buf_slice(&r.body));
+			print_answer(&p, buf_slice(&r.body));
 		else
-			code = fail(cli, &r);
+			code = admin_fail(cli, &r);
 		cli_response_done(&r);
 	}
 	if (code == CLI_OK && p.has_more)
@@ -170,29 +201,29 @@ static int print_list(struct cli *cli, const struct listing *list, int argc, cha
 
 int admin_objects(struct cli *cli, int argc, char **argv)
 {
-	return print_list(cli, &objects, argc, argv);
+	return admin_print_list(cli, &objects, argc, argv);
 }
 
 int admin_logs(struct cli *cli, int argc, char **argv)
 {
-	return print_list(cli, &logs, argc, argv);
+	return admin_print_list(cli, &logs, argc, argv);
 }
 
 int admin_export(struct cli *cli, int argc, char **argv)
 {
 	struct cli_response r;
 	struct buf key;
-	int code = take_options(cli, argc, argv, NULL, NULL);
+	int code = admin_take_options(cli, argc, argv, NULL);
 	if (code != CLI_OK)
 		return code;
 	cli_request(cli, "POST", "/admin/export", NULL, slice_of("", 0), 310000, &r);
 	buf_init(&key, 4096);
 	if (r.status != 200) {
-		code = fail(cli, &r);
+		code = admin_fail(cli, &r);
 	} else if (cli->json) {
 		printf("%.*s", (int)buf_len(&r.body), (const char *)buf_head(&r.body));
 	} else {
-		find(buf_slice(&r.body), "key", &key);
+		admin_field(buf_slice(&r.body), "key", &key);
 		printf("%.*s\n", (int)buf_len(&key), (const char *)buf_head(&key));
 	}
 	buf_done(&key);

@@ -46,7 +46,7 @@ static void set_request(CURL *curl, const char *method, struct slice body)
 {
 	curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method);
 	curl_easy_setopt(curl, CURLOPT_NOBODY, strcmp(method, "HEAD") == 0 ? 1L : 0L);
-	if (strcmp(method, "POST") == 0) {
+	if (strcmp(method, "POST") == 0 || body.p != NULL) {
 		curl_easy_setopt(curl, CURLOPT_POST, 1L);
 		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body.p != NULL ? (const char *)body.p : "");
 		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body.n);

@@ -13,6 +13,7 @@ pico_SOURCES = \
 	cli/cmd_admin_backup.c \
 	cli/cmd_admin_list.c \
 	cli/cmd_admin_restore.c \
+	cli/cmd_admin_topics.c \
 	cli/cmd_append.c \
 	cli/cmd_bench.c \
 	cli/cmd_fsck.c \

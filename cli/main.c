@@ -36,15 +36,21 @@ const struct cli_command cli_commands[] = {
 	{ "head", "STREAM", "print start, next, closed and type of a stream", "  pico head orders/eu\n", cmd_head },
 	{ "ls", "[--prefix PATH] [--limit N]", "list streams in order of name", "  pico ls --prefix /orders\n", cmd_ls },
 	{ "admin", "SUBCOMMAND [OPTIONS]", "look after a node and its storage",
+	  "  topics [TOPIC]                            all topics; one with its partitions and settings\n"
+	  "  configs TOPIC [NAME=VALUE]... [--reset NAME,...]\n"
+	  "                                            its configs, after they were changed\n"
+	  "  groups [GROUP]                            consumer groups; one with members, offsets and lag\n"
 	  "  objects [--limit N] [--start-after KEY]   the data objects in the catalogue\n"
 	  "  logs [--limit N] [--start-after LOG-ID]   every partition as a log\n"
 	  "  export                                    writes an export of the metadata to the storage now\n"
-	  "      these ask the admin listener: --admin URL (PICO_ADMIN_ENDPOINT; http://127.0.0.1:9090)\n"
+	  "      these ask the admin listener: --admin URL (PICO_ADMIN_ENDPOINT; http://127.0.0.1:9090); all lists\n"
+	  "      have --limit and --start-after\n"
 	  "  backup DIR [OPTIONS of pico serve]        copies the metadata to DIR, beside a running node\n"
 	  "  restore-metadata [--from BACKUP] [OPTIONS of pico serve]\n"
 	  "      builds a lost database from the exports and objects in the storage; nothing may run on it\n\n"
 	  "      where storage and database are is said as to `pico serve`: --data-dir, --storage, --wal, --meta-url\n\n"
-	  "  pico admin objects --limit 20\n"
+	  "  pico admin groups readers\n"
+	  "  pico admin configs orders/eu retention.ms=86400000\n"
 	  "  pico admin restore-metadata --data-dir /var/lib/picomq\n", cmd_admin },
 	{ "fsck", "[OPTIONS of pico serve]", "check everything in a node's storage",
 	  "Holds every object against the catalogue and checks every checksum; changes nothing. It may run beside the\n"

@@ -104,6 +104,8 @@ int ipc_write_encoded(struct buf *out, unsigned type, unsigned flags, uint64_t r
 /* pico_error to and from its message. The message borrows from e. */
 void ipc_error_fill(Ipc__Error *m, const struct pico_error *e);
 void ipc_error_read(const Ipc__Error *m, struct pico_error *ret_error);
+/* The state of a consumer group in Kafka's words. */
+const char *ipc_group_state_name(Ipc__GroupState state);
 
 /* HMAC-SHA256(key, role u32 le ++ instance u64 le): what Hello proves. */
 void ipc_proof(const uint8_t key[32], uint32_t role, uint64_t instance, uint8_t ret_proof[32]);

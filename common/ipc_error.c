@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What stands inside two messages: the error of a call, and the proof of Hello.
+ * What stands inside messages: the error of a call, the proof of Hello, the state of a group.
  */
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -49,4 +49,17 @@ void ipc_proof(const uint8_t key[32], uint32_t role, uint64_t instance, uint8_t 
 	put_le32(text, role);
 	put_le64(text + 4, instance);
 	must(HMAC(EVP_sha256(), key, 32, text, sizeof(text), ret_proof, &n) != NULL && n == 32);
+}
+
+const char *ipc_group_state_name(Ipc__GroupState state)
+{
+	switch (state) {
+	case IPC__GROUP_STATE__EMPTY: return "Empty";
+	case IPC__GROUP_STATE__PREPARING_REBALANCE: return "PreparingRebalance";
+	case IPC__GROUP_STATE__COMPLETING_REBALANCE: return "CompletingRebalance";
+	case IPC__GROUP_STATE__STABLE: return "Stable";
+	case IPC__GROUP_STATE__DEAD: return "Dead";
+	case _IPC__GROUP_STATE_IS_INT_SIZE: break;
+	}
+	return "Unknown";
 }

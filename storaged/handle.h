@@ -11,6 +11,8 @@
 /* handle_topic.c */
 void handle_get(struct node *n, struct call *c);
 void handle_delete(struct node *n, struct call *c);
+/* What the role admin is shown besides of a message with all of a topic's partitions. */
+void topic_message_add_bytes(const struct node *n, const struct state_topic *t, struct topic_message *m);
 /* handle_names.c */
 void handle_list(struct node *n, struct call *c);
 void handle_list_kafka(struct node *n, struct call *c);

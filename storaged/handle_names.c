@@ -20,12 +20,12 @@ struct listing {
 	struct topic_message *topic;
 	Ipc__Topic **pointer;
 	size_t n, limit, bytes;
-	bool has_more;
+	bool has_more, admin;
 };
 
-static void listing_init(struct listing *l, uint32_t limit)
+static void listing_init(struct listing *l, const struct call *c, uint32_t limit)
 {
-	*l = (struct listing){ .limit = limit == 0 ? LIST_DEFAULT : limit > LIST_MAX ? LIST_MAX : limit };
+	*l = (struct listing){ .limit = limit == 0 ? LIST_DEFAULT : limit > LIST_MAX ? LIST_MAX : limit, .admin = c->admin };
 	l->topic = must_calloc(l->limit, sizeof(*l->topic));
 	l->pointer = must_calloc(l->limit, sizeof(*l->pointer));
 	for (size_t i = 0; i < l->limit; i++)
@@ -49,6 +49,8 @@ static bool list_add(struct node *n, const struct state_topic *t, struct listing
 	if (l->has_more)
 		return false;
 	topic_message_fill(n, t, ALL_PARTITIONS, &l->topic[l->n]);
+	if (l->admin)
+		topic_message_add_bytes(n, t, &l->topic[l->n]);
 	l->bytes += ipc__topic__get_packed_size(&l->topic[l->n].m);
 	l->n++;
 	return true;
@@ -84,7 +86,7 @@ void handle_list(struct node *n, struct call *c)
 		return;
 	}
 	struct listing l;
-	listing_init(&l, r->limit);
+	listing_init(&l, c, r->limit);
 	list_collect(n, prefix, slice_str(r->start_after), &l);
 	a.n_topics = l.n;
 	a.topics = l.pointer;
@@ -100,7 +102,7 @@ void handle_list_kafka(struct node *n, struct call *c)
 	const struct state *s = meta_state(n->meta);
 	Ipc__ListKafkaAnswer a = IPC__LIST_KAFKA_ANSWER__INIT;
 	struct listing l;
-	listing_init(&l, r->limit);
+	listing_init(&l, c, r->limit);
 	const struct state_topic *t = state_topic_next_alias(s, slice_str(r->start_after));
 	while (t != NULL && list_add(n, t, &l))
 		t = state_topic_next_alias(s, slice_str(t->kafka_topic));

@@ -218,7 +218,23 @@ static void fetched_answer(struct op *op, struct fetched *f)
 	free(f->part);
 }
 
-/* Of topics that Kafka clients can name. */
+/* The topic's names where it is another one than before, and what lag is counted from. */
+static void fetched_details(const struct op *op, const struct state_topic *t, bool is_new, struct fetched *f)
+{
+	Ipc__GroupOffsetFetchAnswer__Part *p = &f->part[f->m.n_part - 1];
+	const struct log *log = p->partition < t->n_partitions ? node_log(op->node, t, p->partition) : NULL;
+	if (is_new) {
+		p->name = t->name;
+		f->bytes += strlen(t->name);
+	}
+	p->has_bounds = log != NULL;
+	if (log == NULL)
+		return;
+	p->start = log_start(log);
+	p->confirm = log_confirm(log);
+}
+
+/* Of topics that Kafka clients can name, or of all. */
 static void fetch_all(const struct op *op, const struct group_entry *entry, const Ipc__GroupOffsetFetchRequest *r,
 		      struct fetched *f)
 {
@@ -228,18 +244,20 @@ static void fetch_all(const struct op *op, const struct group_entry *entry, cons
 	const struct offset_entry *e = offsets_next(&entry->offsets, from ? &after : NULL);
 	for (; e != NULL; e = offsets_next(&entry->offsets, &e->key)) {
 		const struct state_topic *t = topic_of(op->node, &e->key);
-		if (t == NULL || t->kafka_topic == NULL)
+		if (t == NULL || (t->kafka_topic == NULL && !r->details))
 			continue;
-		f->m.has_more = f->bytes > ANSWER_BYTES_MAX;
+		f->m.has_more = f->bytes > ANSWER_BYTES_MAX || (r->limit > 0 && f->m.n_part == r->limit);
 		if (f->m.has_more)
 			return;
 		Ipc__GroupOffsetFetchAnswer__Part *p = fetched_add(f, e);
 		p->topic_id = data_of(slice_of(e->key.topic_id, sizeof(e->key.topic_id)));
 		p->partition = e->key.partition;
-		if (t != before) {
+		if (t != before && t->kafka_topic != NULL) {
 			p->kafka_topic = t->kafka_topic;
 			f->bytes += strlen(t->kafka_topic);
 		}
+		if (r->details)
+			fetched_details(op, t, t != before, f);
 		before = t;
 	}
 }

@@ -4,6 +4,14 @@
  */
 #include "storaged/handle.h"
 
+void topic_message_add_bytes(const struct node *n, const struct state_topic *t, struct topic_message *m)
+{
+	for (uint32_t i = 0; i < m->m.n_partitions; i++) {
+		const struct log *log = node_log(n, t, i);
+		m->partition[i].has_appended_bytes = log != NULL && log_appended_bytes(log, &m->partition[i].appended_bytes);
+	}
+}
+
 void handle_get(struct node *n, struct call *c)
 {
 	const Ipc__GetRequest *r = (const Ipc__GetRequest *)c->request;
@@ -12,6 +20,8 @@ void handle_get(struct node *n, struct call *c)
 		return;
 	struct topic_message m;
 	topic_message_fill(n, t, ALL_PARTITIONS, &m);
+	if (c->admin)
+		topic_message_add_bytes(n, t, &m);
 	Ipc__GetAnswer a = IPC__GET_ANSWER__INIT;
 	a.topic = &m.m;
 	call_answer(c, &a.base);

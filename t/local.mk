@@ -327,7 +327,7 @@ t_bench_bench_disk_LDADD = $(STORAGED_LIBS)
 check_PROGRAMS += t/objstore-tool
 t_objstore_tool_SOURCES = t/objstore_tool.c
 t_objstore_tool_LDADD = $(STORAGED_LIBS)
-EXTRA_DIST += t/30-objstore-faults.py t/30-objstore-s3.py t/lib/fake_s3.py t/lib/s3_client.py t/50-s3-node.py t/50-restore.py t/50-fsck.py t/50-admin-storage.py t/50-s3-storage.py t/s3/matrix t/s3/rgw-start t/s3/rgw-stop
+EXTRA_DIST += t/30-objstore-faults.py t/30-objstore-s3.py t/lib/fake_s3.py t/lib/s3_client.py t/50-s3-node.py t/50-restore.py t/50-fsck.py t/50-admin-storage.py t/50-admin-topics.py t/50-s3-storage.py t/s3/matrix t/s3/rgw-start t/s3/rgw-stop
 
 EXTRA_DIST += t/run t/all-checks t/00-headers.t
 EXTRA_DIST += t/05-json-differential.py

@@ -110,42 +110,62 @@ static void get_processes(struct request *r)
 	answer_send(r, 200);
 }
 
+/* A path that ends in '/' is a prefix: a name follows. */
 static const struct {
 	const char *path;
-	void (*get)(struct request *r);         /* NULL: only POST */
-	void (*post)(struct request *r);        /* NULL: only GET and HEAD */
+	void (*get)(struct request *r);         /* GET and HEAD; NULL: not known, as the others */
+	void (*post)(struct request *r);
+	void (*patch)(struct request *r);
 } paths[] = {
-	{ "/health", get_health, NULL },
-	{ "/ready", get_ready, NULL },
-	{ "/metrics", get_metrics, NULL },
-	{ "/admin/processes", get_processes, NULL },
-	{ "/admin/objects", admin_get_objects, NULL },
-	{ "/admin/logs", admin_get_logs, NULL },
-	{ "/admin/export", NULL, admin_post_export },
+	{ "/health", get_health, NULL, NULL },
+	{ "/ready", get_ready, NULL, NULL },
+	{ "/metrics", get_metrics, NULL, NULL },
+	{ "/admin/processes", get_processes, NULL, NULL },
+	{ "/admin/objects", admin_get_objects, NULL, NULL },
+	{ "/admin/logs", admin_get_logs, NULL, NULL },
+	{ "/admin/export", NULL, admin_post_export, NULL },
+	{ "/admin/topics", admin_get_topics, NULL, NULL },
+	{ ADMIN_STREAMS, admin_get_stream, NULL, NULL },
+	{ ADMIN_CONFIGS, admin_get_configs, NULL, admin_patch_configs },
+	{ "/admin/groups", admin_get_groups, NULL, NULL },
+	{ ADMIN_GROUPS, admin_get_group, NULL, NULL },
 };
 
-static void handle_path(struct request *r, void (*get)(struct request *), void (*post)(struct request *))
+static void refuse_method(struct request *r, size_t i)
 {
-	if (get != NULL && (slice_is(r->method, "GET") || r->is_head)) {
-		get(r);
-	} else if (post != NULL && slice_is(r->method, "POST")) {
-		post(r);
-	} else {
-		bool asked = slice_is(r->method, "OPTIONS");
-		answer_field(r, "Allow", post != NULL ? "POST, OPTIONS" : "GET, HEAD, OPTIONS");
-		if (asked)
-			answer_send_empty(r, 204);
-		else
-			answer_error(r, 405, "method_not_allowed", post != NULL ? "only POST is known here" :
-				     "only GET and HEAD are known here", NULL);
-	}
+	char allow[64];
+	snprintf(allow, sizeof(allow), "%s%s%sOPTIONS", paths[i].get != NULL ? "GET, HEAD, " : "",
+		 paths[i].post != NULL ? "POST, " : "", paths[i].patch != NULL ? "PATCH, " : "");
+	answer_field(r, "Allow", allow);
+	if (slice_is(r->method, "OPTIONS"))
+		answer_send_empty(r, 204);
+	else
+		answer_error(r, 405, "method_not_allowed", "Allow names the methods that are known here", NULL);
+}
+
+static void handle_path(struct request *r, size_t i)
+{
+	if (paths[i].get != NULL && (slice_is(r->method, "GET") || r->is_head))
+		paths[i].get(r);
+	else if (paths[i].post != NULL && slice_is(r->method, "POST"))
+		paths[i].post(r);
+	else if (paths[i].patch != NULL && slice_is(r->method, "PATCH"))
+		paths[i].patch(r);
+	else
+		refuse_method(r, i);
+}
+
+static bool is_path(struct slice path, const char *of)
+{
+	size_t n = strlen(of);
+	return path.n >= n && memcmp(path.p, of, n) == 0 && (path.n == n || of[n - 1] == '/');
 }
 
 static void handle(struct request *r)
 {
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
-		if (slice_is(r->path, paths[i].path)) {
-			handle_path(r, paths[i].get, paths[i].post);
+		if (is_path(r->path, paths[i].path)) {
+			handle_path(r, i);
 			return;
 		}
 	}

@@ -4,50 +4,13 @@
  * the metadata goes to the store now.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "common/json_scan.h"
-#include "common/must.h"
 #include "worker-http/admin.h"
-#include "worker-http/pico_query.h"
 #include "worker-http/server.h"
 
-#define PARAM_MAX 512
 #define EXPORT_TIMEOUT_MS 300000        /* a large cluster's */
-
-static void bad_request(struct request *r, const char *text)
-{
-	answer_error(r, 400, "bad_request", text, NULL);
-}
-
-/* Not OK: answered. */
-static bool is_good(struct request *r, const struct pico_error *e)
-{
-	r->call = NULL;
-	if (e->kind == PICO_OK)
-		return true;
-	answer_error(r, e->kind == PICO_BAD_REQUEST ? 400 : e->kind == PICO_DURABILITY ? 500 : 503, pico_error_word(e->kind),
-		     e->message[0] != '\0' ? e->message : "storaged does not answer", NULL);
-	return false;
-}
-
-/* A parameter that is a number; 0 where it is absent. False: malformed, answered. */
-static bool number(struct request *r, const char *key, uint64_t *ret_value)
-{
-	struct buf value;
-	*ret_value = 0;
-	buf_init(&value, PARAM_MAX);
-	bool good = !query_find(r->query, key, &value) || buf_len(&value) == 0 || strict_u64(buf_slice(&value), ret_value);
-	buf_done(&value);
-	if (!good)
-		bad_request(r, "start_after of logs and limit are numbers without sign or leading zeros");
-	return good;
-}
-
-static void answer(struct request *r)
-{
-	answer_field(r, "Content-Type", "application/json");
-	answer_send(r, 200);
-}
 
 /* ---------------------------------------------------------------------- objects */
 
@@ -68,7 +31,7 @@ static void on_objects(void *arg, const struct pico_error *error, const Protobuf
 	struct request *r = arg;
 	const Ipc__ObjectsAnswer *a = (const Ipc__ObjectsAnswer *)m;
 	struct buf *out = &r->answer.body;
-	if (!is_good(r, error))
+	if (!admin_is_good(r, error))
 		return;
 	buf_put_str(out, "{\"objects\":[");
 	for (size_t i = 0; i < a->n_objects; i++) {
@@ -78,29 +41,21 @@ static void on_objects(void *arg, const struct pico_error *error, const Protobuf
 	}
 	buf_printf(out, "],\"hasMore\":%s,\"objectCount\":%" PRIu64 ",\"liveBytes\":%" PRIu64 "}\n", a->has_more ? "true" : "false",
 		   a->n_catalogued, a->bytes);
-	answer(r);
+	admin_answer(r);
 }
 
 void admin_get_objects(struct request *r)
 {
 	Ipc__ObjectsRequest m = IPC__OBJECTS_REQUEST__INIT;
-	struct buf after;
+	char *after;
 	uint64_t limit;
-	if (!number(r, "limit", &limit))
+	if (!admin_number(r, "limit", &limit) || !admin_text(r, "start_after", &after))
 		return;
-	buf_init(&after, PARAM_MAX);
-	if (query_find(r->query, "start_after", &after)) {
-		buf_put_u8(&after, '\0');
-		m.start_after = (char *)buf_head(&after);
-	}
-	if (after.failed || (m.start_after[0] != '\0' && strlen(m.start_after) + 1 != buf_len(&after))) {
-		bad_request(r, "start_after is the key of a data object");
-	} else {
-		m.limit = limit < UINT32_MAX ? (uint32_t)limit : UINT32_MAX;
-		m.deadline_ms = request_deadline(r);
-		request_call(r, IPC_OBJECTS, &m.base, slice_of(NULL, 0), m.deadline_ms, on_objects);
-	}
-	buf_done(&after);
+	m.start_after = after;
+	m.limit = limit < UINT32_MAX ? (uint32_t)limit : UINT32_MAX;
+	m.deadline_ms = request_deadline(r);
+	request_call(r, IPC_OBJECTS, &m.base, slice_of(NULL, 0), m.deadline_ms, on_objects);
+	free(after);
 }
 
 /* ------------------------------------------------------------------------- logs */
@@ -120,7 +75,7 @@ static void on_logs(void *arg, const struct pico_error *error, const ProtobufCMe
 	struct request *r = arg;
 	const Ipc__LogsAnswer *a = (const Ipc__LogsAnswer *)m;
 	struct buf *out = &r->answer.body;
-	if (!is_good(r, error))
+	if (!admin_is_good(r, error))
 		return;
 	buf_put_str(out, "{\"logs\":[");
 	for (size_t i = 0; i < a->n_logs; i++) {
@@ -129,14 +84,14 @@ static void on_logs(void *arg, const struct pico_error *error, const ProtobufCMe
 		print_log(out, a->logs[i]);
 	}
 	buf_printf(out, "],\"hasMore\":%s}\n", a->has_more ? "true" : "false");
-	answer(r);
+	admin_answer(r);
 }
 
 void admin_get_logs(struct request *r)
 {
 	Ipc__LogsRequest m = IPC__LOGS_REQUEST__INIT;
 	uint64_t limit;
-	if (!number(r, "limit", &limit) || !number(r, "start_after", &m.start_after))
+	if (!admin_number(r, "limit", &limit) || !admin_number(r, "start_after", &m.start_after))
 		return;
 	m.limit = limit < UINT32_MAX ? (uint32_t)limit : UINT32_MAX;
 	m.deadline_ms = request_deadline(r);
@@ -149,11 +104,11 @@ static void on_export(void *arg, const struct pico_error *error, const ProtobufC
 {
 	struct request *r = arg;
 	const Ipc__ExportAnswer *a = (const Ipc__ExportAnswer *)m;
-	if (!is_good(r, error))
+	if (!admin_is_good(r, error))
 		return;
 	buf_printf(&r->answer.body, "{\"key\":\"meta/%016" PRIx64 "\",\"idx\":%" PRIu64 ",\"bytes\":%" PRIu64 "}\n", a->idx, a->idx,
 		   a->bytes);
-	answer(r);
+	admin_answer(r);
 }
 
 void admin_post_export(struct request *r)

@@ -3,8 +3,12 @@
 noinst_LIBRARIES += worker-http/libworkerhttp.a
 worker_http_libworkerhttp_a_SOURCES = \
 	worker-http/admin.c worker-http/admin.h \
+	worker-http/admin_configs.c \
+	worker-http/admin_groups.c \
 	worker-http/admin_processes.c \
+	worker-http/admin_query.c \
 	worker-http/admin_storage.c \
+	worker-http/admin_topics.c \
 	worker-http/batch_cache.c worker-http/batch_cache.h \
 	worker-http/conn.c worker-http/conn.h \
 	worker-http/http1.c worker-http/http1.h \

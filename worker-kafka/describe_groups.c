@@ -36,7 +36,7 @@ static void on_described(struct request *r, const struct pico_error *e, const Pr
 	const Ipc__GroupDescribeAnswer *a = (const Ipc__GroupDescribeAnswer *)m;
 	to->error_code = (int16_t)group_error(r, e, a != NULL ? a->error : IPC__GROUP_ERROR__NONE);
 	if (to->error_code == KAFKA_NONE) {
-		to->group_state = slice_str(group_state_name(a->state));
+		to->group_state = slice_str(ipc_group_state_name(a->state));
 		to->protocol_type = group_copy(r, a->protocol_type);
 		to->protocol_data = a->state == IPC__GROUP_STATE__STABLE ? group_copy(r, a->protocol) : slice_str("");
 		if (q->include_authorized_operations)

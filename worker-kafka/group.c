@@ -62,19 +62,6 @@ struct slice group_client_host(struct request *r)
 	return region_printf(&r->region, "/%s", text);
 }
 
-const char *group_state_name(Ipc__GroupState state)
-{
-	switch (state) {
-	case IPC__GROUP_STATE__EMPTY: return "Empty";
-	case IPC__GROUP_STATE__PREPARING_REBALANCE: return "PreparingRebalance";
-	case IPC__GROUP_STATE__COMPLETING_REBALANCE: return "CompletingRebalance";
-	case IPC__GROUP_STATE__STABLE: return "Stable";
-	case IPC__GROUP_STATE__DEAD: return "Dead";
-	case _IPC__GROUP_STATE_IS_INT_SIZE: break;
-	}
-	return "Unknown";
-}
-
 void group_unpark(struct request *r)
 {
 	if (r->call != NULL)

@@ -31,7 +31,6 @@ ProtobufCBinaryData group_bytes(struct slice s);
 struct slice group_copy(struct request *r, ProtobufCBinaryData b);
 /* The client's address as it is shown; NULL address bytes never. */
 struct slice group_client_host(struct request *r);
-const char *group_state_name(Ipc__GroupState state);
 
 /* A parked request that shall not wait any longer: its call is given up, the member keeps its place. */
 void group_unpark(struct request *r);

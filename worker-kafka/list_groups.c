@@ -24,7 +24,7 @@ static bool passes(const struct slice *filter, uint32_t n, const char *word)
 
 static bool is_asked_for(const struct kmsg_list_groups_request *q, const Ipc__GroupListAnswer__Group *g)
 {
-	return passes(q->states_filter, q->n_states_filter, group_state_name(g->state)) &&
+	return passes(q->states_filter, q->n_states_filter, ipc_group_state_name(g->state)) &&
 	       passes(q->types_filter, q->n_types_filter, "classic");
 }
 
@@ -44,7 +44,7 @@ static bool list_add(struct request *r, const Ipc__GroupListAnswer *a)
 			continue;
 		to->group_id = group_copy(r, a->group[i]->group);
 		to->protocol_type = group_copy(r, a->group[i]->protocol_type);
-		to->group_state = slice_str(group_state_name(a->group[i]->state));
+		to->group_state = slice_str(ipc_group_state_name(a->group[i]->state));
 		to->group_type = slice_str("classic");
 		d->n_groups++;
 	}

@@ -493,6 +493,15 @@ int64_t log_last_append_ms(const struct log *log)
 	return log->is_open ? log->open->submitted.last_time : log->last_ms;
 }
 
+bool log_appended_bytes(const struct log *log, uint64_t *ret_bytes)
+{
+	bool empty = !log->is_open && log->next == 0;
+	if (!empty && !log_is_ready(log))
+		return false;
+	*ret_bytes = empty ? 0 : log->open->submitted.bytes;
+	return true;
+}
+
 bool log_is_closed(const struct log *log)
 {
 	return log->closed;

@@ -30,6 +30,8 @@ uint64_t log_start(const struct log *log);
 uint64_t log_confirm(const struct log *log);
 uint64_t log_next(const struct log *log);
 int64_t log_last_append_ms(const struct log *log);      /* 0: nothing was appended */
+/* Of all batches ever, trimmed ones, too. False: the log is idle, its state would have to be read. */
+bool log_appended_bytes(const struct log *log, uint64_t *ret_bytes);
 bool log_is_closed(const struct log *log);      /* by a confirmed closing frame, or the metadata */
 
 #endif
