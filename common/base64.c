@@ -8,27 +8,38 @@
 #include <errno.h>
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+static const char url_alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-void base64_put(struct buf *out, struct slice s)
+static void encode(struct buf *out, struct slice s, const char *letters, bool pad)
 {
 	if (s.n > SIZE_MAX / 4) {
 		out->failed = true;
 		return;
 	}
-	size_t size = (s.n + 2) / 3 * 4;
-	uint8_t *to = buf_reserve(out, size);
+	size_t whole = (s.n + 2) / 3 * 4, size = pad ? whole : (s.n * 4 + 2) / 3;
+	uint8_t *to = buf_reserve(out, whole);
 	if (to == NULL)
 		return;
 	for (size_t i = 0; i < s.n; i += 3) {
 		size_t left = s.n - i;
 		uint32_t v = (uint32_t)s.p[i] << 16 | (left > 1 ? (uint32_t)s.p[i + 1] << 8 : 0) |
 			     (left > 2 ? s.p[i + 2] : 0);
-		*to++ = (uint8_t)alphabet[v >> 18];
-		*to++ = (uint8_t)alphabet[v >> 12 & 63];
-		*to++ = left > 1 ? (uint8_t)alphabet[v >> 6 & 63] : '=';
-		*to++ = left > 2 ? (uint8_t)alphabet[v & 63] : '=';
+		*to++ = (uint8_t)letters[v >> 18];
+		*to++ = (uint8_t)letters[v >> 12 & 63];
+		*to++ = left > 1 ? (uint8_t)letters[v >> 6 & 63] : '=';
+		*to++ = left > 2 ? (uint8_t)letters[v & 63] : '=';
 	}
 	buf_commit(out, size);
+}
+
+void base64_put(struct buf *out, struct slice s)
+{
+	encode(out, s, alphabet, true);
+}
+
+void base64url_put(struct buf *out, struct slice s)
+{
+	encode(out, s, url_alphabet, false);
 }
 
 /* 0 to 63, or -1. */
@@ -78,4 +89,22 @@ int base64_decode(struct slice text, struct buf *out)
 	}
 	buf_commit(out, size);
 	return 0;
+}
+
+int base64url_decode(struct slice text, struct buf *out)
+{
+	struct buf padded;
+	int err = -EBADMSG;
+	buf_init(&padded, text.n + 4);
+	buf_put_slice(&padded, text);
+	while (buf_len(&padded) % 4 != 0)
+		buf_put_u8(&padded, '=');
+	uint8_t *p = buf_head(&padded);
+	size_t i = 0;
+	for (; i < text.n && p[i] != '+' && p[i] != '/' && p[i] != '='; i++)
+		p[i] = p[i] == '-' ? '+' : p[i] == '_' ? '/' : p[i];
+	if (i == text.n)
+		err = base64_decode(buf_slice(&padded), out);
+	buf_done(&padded);
+	return err;
 }

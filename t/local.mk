@@ -85,6 +85,9 @@ t_00_unit_http1_SOURCES = t/unit/http1.c
 t_00_unit_http1_LDADD = worker-http/libworkerhttp.a $(TEST_LIBS)
 
 check_PROGRAMS += t/00-unit-pico-query
+check_PROGRAMS += t/00-unit-scope
+t_00_unit_scope_SOURCES = t/unit/scope.c
+t_00_unit_scope_LDADD = worker-http/libworkerhttp.a $(TEST_LIBS)
 t_00_unit_pico_query_SOURCES = t/unit/pico_query.c
 t_00_unit_pico_query_LDADD = worker-http/libworkerhttp.a $(TEST_LIBS)
 

@@ -26,7 +26,9 @@ worker_http_libworkerhttp_a_SOURCES = \
 	worker-http/pico_settings.c \
 	worker-http/pico_topic.c worker-http/pico_topic.h \
 	worker-http/request.c worker-http/request.h \
-	worker-http/server.c worker-http/server.h
+	worker-http/scope.c worker-http/scope.h \
+	worker-http/server.c worker-http/server.h \
+	worker-http/token.c worker-http/token.h
 
 pkglibexec_PROGRAMS += worker-http/worker-http
 worker_http_worker_http_SOURCES = worker-http/main.c
