@@ -7,7 +7,7 @@ storaged_libstoraged_a_SOURCES = \
 	storaged/peer_inbox.c storaged/peer_inbox.h \
 	storaged/peer_graves.c storaged/peer_graves.h storaged/peer_refs.c \
 	storaged/peer_sock.c \
-	storaged/planted.c storaged/planted.h
+	storaged/bounds.c storaged/bounds.h storaged/planted.c storaged/planted.h
 # What a program that links libstoraged.a needs behind it.
 STORAGED_LIBS = storaged/libstoraged.a $(COMMON_LIBS) $(SQLITE_LIBS) $(CURL_LIBS) $(EXPAT_LIBS)
 

@@ -12,6 +12,7 @@
 #include "common/buf.h"
 #include "common/crc32c.h"
 #include "common/must.h"
+#include "storaged/bounds.h"
 #include "storaged/engine/wal_format.h"
 
 #define ENTRIES_MAX ((size_t)1 << 32)   /* bytes of entries: far above what an object may have */
@@ -154,7 +155,7 @@ void data_builder_frame(struct data_builder *b, const struct data_frame *f, uint
 	must(f->batch_bytes > 0 && f->bytes.n >= frame_size(0, f->batch_bytes) && f->bytes.n % 8 == 0);
 	must(!has_block(b) || f->log_id > e->log_id || (f->log_id == e->log_id && f->base >= e->end));
 	must(!has_block(b) || b->level != DATA_LEVEL_SINGLE || f->log_id == e->log_id);
-	if (!has_block(b) || f->log_id != e->log_id || f->base != e->end || e->length >= DATA_BLOCK_MAX)
+	if (!has_block(b) || f->log_id != e->log_id || f->base != e->end || e->length >= bounds.data_block)
 		block_begin(b, f, bytes_before);
 	block_add(b, f);
 	piece_add(b, f->bytes.p, f->bytes.n);
@@ -177,7 +178,7 @@ static void state_page_close(struct data_builder *b)
 	memcpy(p + table, entries.p, entries.n);
 	page.crc = crc32c(p, page.length);
 	memcpy(put_room(&b->pages, sizeof(page)), &page, sizeof(page));
-	buf_reset(&b->entries, DATA_PAGE_MAX);
+	buf_reset(&b->entries, bounds.data_page);
 	b->n_slots = 0;
 }
 
@@ -211,7 +212,7 @@ void data_builder_state(struct data_builder *b, uint64_t log_id, struct slice en
 	size_t n = state_count(b);
 	must(!b->finishing && entry.n > 0 && entry.n <= DATA_ENTRY_MAX);
 	must(n == 0 || (log_id > state_log(b, n - 1) && b->level != DATA_LEVEL_SINGLE));
-	if (data_state_page_size(b->n_slots + 1, buf_len(&b->entries) + entry.n) > DATA_PAGE_MAX)
+	if (data_state_page_size(b->n_slots + 1, buf_len(&b->entries) + entry.n) > bounds.data_page)
 		state_page_close(b);
 	slot_add(b, log_id, entry);
 	memcpy(put_room(&b->logs, sizeof(log_id)), &log_id, sizeof(log_id));
@@ -253,9 +254,9 @@ static void index_pages_get(struct data_builder *b, struct data_top *t)
 {
 	struct slice all = buf_slice(&b->index);
 	uint64_t begin = b->ready + buf_len(&b->state);
-	t->index = must_calloc(all.n / DATA_PAGE_MAX + 1, sizeof(*t->index));
-	for (size_t at = 0; at < all.n; at += DATA_PAGE_MAX) {
-		size_t n = all.n - at < DATA_PAGE_MAX ? all.n - at : DATA_PAGE_MAX;
+	t->index = must_calloc(all.n / bounds.data_page + 1, sizeof(*t->index));
+	for (size_t at = 0; at < all.n; at += bounds.data_page) {
+		size_t n = all.n - at < bounds.data_page ? all.n - at : bounds.data_page;
 		struct data_index_entry last;
 		data_index_page_get(slice_of(all.p + at, n), n / DATA_INDEX_ENTRY - 1, &last);
 		t->index[t->n_index++] = (struct data_page){

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "common/metrics.h"
+#include "storaged/bounds.h"
 #include "storaged/data/data_state.h"
 #include "storaged/engine/merge.h"
 #include "storaged/engine/damage.h"
@@ -19,8 +20,6 @@
 
 #define DELAY_MS 1000u                  /* what comes in that time is one pass */
 #define RETRY_MS 5000u
-#define STEPS_A_TURN 2000u              /* objects or logs */
-#define REMOVE_MAX 1000u                /* a commit */
 #define FAULT_STEPS 10000u
 
 enum keeper {
@@ -48,7 +47,7 @@ struct gc {
 	size_t n_known, n_next, capacity, at;
 	struct gc_object object;        /* at hand */
 	bool has_object, begun;         /* begun: object.id is the cursor */
-	struct object_id *dead;         /* REMOVE_MAX */
+	struct object_id *dead;         /* bounds.gc_remove */
 	size_t n_dead;
 	struct index_wait wait;
 	struct load_wait load;
@@ -190,7 +189,7 @@ static enum look object_search(struct gc *g, unsigned *steps)
 {
 	struct gc_object *o = &g->object;
 	o->keeper = KEEPER_NONE;
-	for (; *steps < STEPS_A_TURN; ++*steps) {
+	for (; *steps < bounds.gc_steps; ++*steps) {
 		const struct data_top *top = index_cache_top(g->engine->index, o->id, &g->wait);
 		if (top == NULL)
 			return LOOK_WAIT;
@@ -280,7 +279,7 @@ static void on_committed(void *arg, bool applied, const char *why)
 	if (applied)
 		metric_add(METRIC_GC_REMOVED, (int64_t)g->n_dead);
 	gc_delete_consider(g->deletion);
-	if (!applied || g->n_dead == REMOVE_MAX) /* refused: somebody removed one of them; look again */
+	if (!applied || g->n_dead == bounds.gc_remove) /* refused: somebody removed one of them; look again */
 		g->due = true;
 	if (g->due)
 		pass_later(g, applied ? DELAY_MS : RETRY_MS);
@@ -311,8 +310,8 @@ static void on_step(void *arg)
 	const struct object_row *row;
 	if (g->phase != GC_SEARCH || e->dead || e->stopping || g->wait.prev != NULL || g->load.prev != NULL)
 		return;
-	for (unsigned steps = 0; steps < STEPS_A_TURN; steps++) {
-		row = g->n_dead < REMOVE_MAX ? object_now(g) : NULL;
+	for (unsigned steps = 0; steps < bounds.gc_steps; steps++) {
+		row = g->n_dead < bounds.gc_remove ? object_now(g) : NULL;
 		if (row == NULL) {
 			pass_end(g);
 			return;
@@ -374,7 +373,7 @@ struct gc *gc_new(struct engine *e)
 {
 	struct gc *g = must_calloc(1, sizeof(*g));
 	g->engine = e;
-	g->dead = must_calloc(REMOVE_MAX, sizeof(*g->dead));
+	g->dead = must_calloc(bounds.gc_remove, sizeof(*g->dead));
 	g->wait.on_ready = on_index;
 	g->load.on_loaded = on_loaded;
 	g->timer = (struct env_timer){ .on_fire = on_timer, .arg = g };

@@ -7,13 +7,13 @@
 #include <stdlib.h>
 
 #include "common/metrics.h"
+#include "storaged/bounds.h"
 
-#define KEYS_MAX 1000u
 #define BACKOFF_MS 5000u
 
 struct gc_delete {
 	struct engine *engine;
-	struct object_id *ids;          /* KEYS_MAX */
+	struct object_id *ids;          /* bounds.gc_keys */
 	size_t n;
 	bool busy;                      /* with these */
 	struct env_timer timer;
@@ -77,7 +77,7 @@ static uint64_t collect(struct gc_delete *d)
 	int64_t due = stamp_now_ms(&e->stamp, e->env) - (int64_t)e->config.gc_delay_ms;
 	const struct object_row *row = NULL;
 	d->n = 0;
-	while ((row = catalogue_next_marked(engine_catalogue(e), row)) != NULL && d->n < KEYS_MAX) {
+	while ((row = catalogue_next_marked(engine_catalogue(e), row)) != NULL && d->n < bounds.gc_keys) {
 		if (row->id.node != e->config.node)
 			continue;
 		if (row->marked_ms > due)
@@ -104,7 +104,7 @@ struct gc_delete *gc_delete_new(struct engine *e)
 {
 	struct gc_delete *d = must_calloc(1, sizeof(*d));
 	d->engine = e;
-	d->ids = must_calloc(KEYS_MAX, sizeof(*d->ids));
+	d->ids = must_calloc(bounds.gc_keys, sizeof(*d->ids));
 	d->timer = (struct env_timer){ .on_fire = on_timer, .arg = d };
 	return d;
 }

@@ -12,9 +12,9 @@
 
 #include "common/metrics.h"
 #include "common/must.h"
+#include "storaged/bounds.h"
 #include "storaged/engine/backoff.h"
 
-#define TAIL_GUESS (256u << 10)         /* footer and top in one GET, mostly */
 #define FAULTS_MAX 5u
 #define ENTRY_OVERHEAD 256u             /* bytes counted beside what an entry holds */
 #define KEPT_MIN 16u                    /* tops and pages, whatever their size */
@@ -298,7 +298,7 @@ static struct entry *entry_new(struct index_cache *c, const struct entry_key *ke
 	struct entry *x = must_calloc(1, sizeof(*x));
 	x->key = *key;
 	x->cache = c;
-	x->tail = TAIL_GUESS;
+	x->tail = bounds.tail_guess;
 	x->is_state = want->is_state;
 	if (want->page != NULL)
 		x->want = *want->page;

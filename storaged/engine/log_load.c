@@ -13,12 +13,11 @@
 #include <stdlib.h>
 
 #include "common/metrics.h"
+#include "storaged/bounds.h"
 #include "storaged/data/data_state.h"
 #include "storaged/engine/append.h"
 #include "storaged/engine/log_state.h"
 #include "storaged/planted.h"
-
-#define RUNNING_MAX 64u
 
 struct log_load {
 	struct log_load *next, **prev;  /* of the engine */
@@ -118,7 +117,7 @@ static void load_next(struct engine *e)
 	struct log_load *l = e->loads;
 	while (l != NULL && l->running)
 		l = l->next;
-	if (l == NULL || e->n_loads_running >= RUNNING_MAX)
+	if (l == NULL || e->n_loads_running >= bounds.loads)
 		return;
 	l->running = true;
 	e->n_loads_running++;
@@ -417,7 +416,7 @@ bool log_load(struct engine *e, struct log *log, struct load_wait *w)
 	}
 	if (o->load == NULL) {
 		struct log_load *l = load_new(e, log);
-		if (e->n_loads_running < RUNNING_MAX && load_at_once(l))
+		if (e->n_loads_running < bounds.loads && load_at_once(l))
 			return true;
 	}
 	if (w != NULL)

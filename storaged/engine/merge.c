@@ -9,7 +9,7 @@
  * A rewrite is a merge of one object, whose level and run its outputs keep.
  *
  * Whatever must be read or stored first stops the step, which goes on where it was. An object closes at
- * MERGE_OBJECT_MAX, for its frames are kept in memory until it is stored.
+ * bounds.merge_max, for its frames are kept in memory until it is stored.
  */
 #include "storaged/engine/merge.h"
 
@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "common/metrics.h"
+#include "storaged/bounds.h"
 #include "storaged/data/data_builder.h"
 #include "storaged/data/data_state.h"
 #include "storaged/engine/damage.h"
@@ -26,11 +27,6 @@
 #include "storaged/engine/pack_store.h"
 #include "storaged/engine/sweep.h"
 #include "storaged/planted.h"
-
-#define MERGE_OBJECT_MAX (32u << 20)
-#define SINGLE_MIN (4u << 20)           /* a log with that much in a merge leaves the levels */
-#define FAILED_PAUSE_MS 60000u
-#define BYTES_A_TURN (4u << 20)
 
 enum merge_phase { MERGE_IDLE, MERGE_GATHER, MERGE_COPY, MERGE_SETTLE, MERGE_COMMIT };
 
@@ -218,7 +214,7 @@ static void merge_fail(struct merger *m)
 	merge_reset(m);
 	gc_consider(m->engine->gc);
 	m->pause = (struct env_timer){ .on_fire = on_pause_end, .arg = m };
-	env_timer_start(m->engine->env, &m->pause, env_now_ms(m->engine->env) + FAILED_PAUSE_MS);
+	env_timer_start(m->engine->env, &m->pause, env_now_ms(m->engine->env) + bounds.merge_pause_ms);
 }
 
 static void on_committed(void *arg, bool applied, const char *why)
@@ -379,7 +375,7 @@ static enum input_answer merge_gather(struct merger *m)
 		qsort(m->blocks, m->n_blocks, sizeof(*m->blocks), compare_blocks);
 	for (size_t i = 0; i < m->n_blocks; i++)
 		size += m->blocks[i].entry.length;
-	m->single = size >= SINGLE_MIN || m->level == DATA_LEVEL_SINGLE;
+	m->single = size >= bounds.single_min || m->level == DATA_LEVEL_SINGLE;
 	m->phase = MERGE_COPY;
 	return INPUT_OK;
 }
@@ -436,11 +432,11 @@ static enum input_answer merge_copy(struct merger *m, const struct log *log)
 		struct slice bytes;
 		if (b->entry.end <= living)
 			continue;
-		if (m->own != NULL && data_builder_size(m->own) >= MERGE_OBJECT_MAX) {
+		if (m->own != NULL && data_builder_size(m->own) >= bounds.merge_max) {
 			output_close(m, &m->own);
 			return INPUT_NONE;
 		}
-		if (done > BYTES_A_TURN) {
+		if (done > bounds.merge_bytes) {
 			env_defer(m->engine->env, &m->task);
 			return INPUT_NONE;
 		}
@@ -494,7 +490,7 @@ static enum input_answer merge_settle(struct merger *m, struct log *log)
 		return INPUT_FAILED;
 	log_forget(m);
 	m->phase = MERGE_GATHER;
-	if (m->run == NULL || data_builder_size(m->run) < MERGE_OBJECT_MAX)
+	if (m->run == NULL || data_builder_size(m->run) < bounds.merge_max)
 		return INPUT_OK;
 	output_close(m, &m->run);
 	return INPUT_NONE;
@@ -536,7 +532,7 @@ static void on_step(void *arg)
 		return;
 	enum input_answer a;
 	unsigned n = 0;
-	while ((a = merge_one(m)) == INPUT_OK && ++n < 1024)
+	while ((a = merge_one(m)) == INPUT_OK && ++n < bounds.merge_steps)
 		;
 	if (a == INPUT_FAILED)
 		merge_fail(m);

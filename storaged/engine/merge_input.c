@@ -9,10 +9,9 @@
 #include <stdlib.h>
 
 #include "common/metrics.h"
+#include "storaged/bounds.h"
 #include "storaged/engine/backoff.h"
 
-#define PAGES_AHEAD (1u << 20)
-#define BLOCKS_AHEAD (4u << 20)
 #define FAULTS_MAX 5u
 
 static void input_get(struct merge_input *in);
@@ -73,7 +72,7 @@ static enum input_answer window_need(struct merge_input *in, enum input_window w
 				     uint64_t end, struct slice *ret)
 {
 	struct window *w = &in->window[which];
-	uint64_t ahead = which == WINDOW_BLOCKS ? BLOCKS_AHEAD : PAGES_AHEAD;
+	uint64_t ahead = which == WINDOW_BLOCKS ? bounds.blocks_ahead : bounds.pages_ahead;
 	if (in->fault[0] != '\0')
 		return INPUT_FAILED;
 	if (position >= w->position && position + length <= w->position + w->length) {

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "common/metrics.h"
+#include "storaged/bounds.h"
 #include "storaged/engine/gc.h"
 #include "storaged/engine/log_load.h"
 #include "storaged/engine/merge.h"
@@ -20,13 +21,6 @@
 #include "storaged/engine/wal_trash.h"
 #include "storaged/planted.h"
 
-#define WALK_BYTES_A_TURN (1u << 20)
-#define BUILD_BYTES_A_TURN (2u << 20)
-#define BUILD_FRAMES_A_TURN 4096u
-#define LOGS_A_TURN 2048u
-#define FINISH_A_TURN 65536u            /* blocks and entries */
-#define PAGES_A_TURN 64u                /* of the table of logs */
-#define PACK_OBJECTS 1000u              /* so many unpacked WAL objects are a reason */
 #define ENDED_DELAY_MS 1000u
 
 enum pack_phase { PACK_IDLE, PACK_WALK, PACK_BUILD, PACK_STORE, PACK_COMMIT, PACK_RELEASE, PACK_RECOVERED };
@@ -77,7 +71,7 @@ static bool running_is_due(struct packer *p, const struct wal_session *s)
 	}
 	if (p->since_ms == 0)
 		p->since_ms = now;
-	if (e->arena.unpacked - e->arena.unstored >= e->config.pack_bytes || s->end - s->watermark >= PACK_OBJECTS ||
+	if (e->arena.unpacked - e->arena.unstored >= e->config.pack_bytes || s->end - s->watermark >= bounds.pack_objects ||
 	    e->logs.n_unpacked >= e->config.open_logs || e->room.first != NULL ||
 	    now - p->since_ms >= e->config.pack_interval_ms)
 		return true;
@@ -187,7 +181,7 @@ static void log_note_entry(struct pack_log *l)
 static void pack_release_some(struct packer *p)
 {
 	struct engine *e = p->engine;
-	for (unsigned n = 0; n < LOGS_A_TURN && p->n_released < p->n_logs; n++) {
+	for (unsigned n = 0; n < bounds.release_logs && p->n_released < p->n_logs; n++) {
 		struct pack_log *l = &p->logs[p->n_released++];
 		log_note_entry(l);
 		pack_log_done(l);
@@ -269,7 +263,7 @@ static void pack_store_next(struct packer *p)
 		return;
 	}
 	struct pack_output *o = &p->build.outputs.output[p->n_stored];
-	if (!data_builder_finish_some(o->builder, FINISH_A_TURN, &o->row)) {
+	if (!data_builder_finish_some(o->builder, bounds.finish_items, &o->row)) {
 		env_defer(e->env, &p->task);
 		return;
 	}
@@ -297,10 +291,10 @@ static void build_end(struct packer *p)
 /* The log of the pack that is next by id; NULL: look on in another turn. */
 static struct pack_log *build_next(struct packer *p)
 {
-	const struct log *log = log_table_next_open(&p->engine->logs, &p->build_id, PAGES_A_TURN);
+	const struct log *log = log_table_next_open(&p->engine->logs, &p->build_id, bounds.table_pages);
 	while (log != NULL && log->open->pack_slot == 0) {
 		p->build_id = log->id + 1;
-		log = log_table_next_open(&p->engine->logs, &p->build_id, PAGES_A_TURN);
+		log = log_table_next_open(&p->engine->logs, &p->build_id, bounds.table_pages);
 	}
 	return log != NULL ? &p->logs[log->open->pack_slot - 1] : NULL;
 }
@@ -312,7 +306,7 @@ static bool build_log(struct packer *p, struct pack_log *l, unsigned *frames, ui
 	if (!p->build.in_log)
 		l->living = engine_living(p->engine, l->log->id);
 	if (!whole) {
-		uint32_t n = pack_build_log(&p->build, l, BUILD_FRAMES_A_TURN / 8, &whole);
+		uint32_t n = pack_build_log(&p->build, l, bounds.build_frames / 8, &whole);
 		*frames += n + 1;
 		*bytes += l->size / l->n_frames * n;
 	}
@@ -327,7 +321,7 @@ static void pack_build_some(struct packer *p)
 {
 	uint64_t bytes = 0;
 	unsigned frames = 0;
-	while (p->n_built < p->n_logs && frames < BUILD_FRAMES_A_TURN && bytes < BUILD_BYTES_A_TURN) {
+	while (p->n_built < p->n_logs && frames < bounds.build_frames && bytes < bounds.build_bytes) {
 		struct pack_log *l = build_next(p);
 		if (l == NULL)
 			break;
@@ -398,7 +392,7 @@ static void pack_walk_some(struct packer *p)
 {
 	const struct extent *x;
 	uint64_t done = 0;
-	while (done < WALK_BYTES_A_TURN && (x = walk_extent(p)) != NULL) {
+	while (done < bounds.walk_bytes && (x = walk_extent(p)) != NULL) {
 		struct frame_iter it = { .body = arena_bytes(x), .position = p->extent_position };
 		struct frame f;
 		const uint8_t *at = it.body.p + it.position;

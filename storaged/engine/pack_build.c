@@ -5,13 +5,10 @@
  */
 #include <stdlib.h>
 
+#include "storaged/bounds.h"
 #include "storaged/data/data_builder.h"
 #include "storaged/engine/log_state.h"
 #include "storaged/engine/pack.h"
-
-#define SINGLE_MIN (4u << 20)           /* a log with that much in a pack has objects of its own */
-#define SINGLE_MAX (256u << 20)
-#define RUN_OBJECT_MAX (128u << 20)
 
 static void output_close(struct pack_build *b, struct data_builder *builder)
 {
@@ -29,7 +26,7 @@ static struct data_builder *builder_new(struct pack_build *b, uint32_t level)
 
 static void run_builder(struct pack_build *b)
 {
-	if (b->run != NULL && data_builder_size(b->run) >= RUN_OBJECT_MAX) {
+	if (b->run != NULL && data_builder_size(b->run) >= bounds.run_max) {
 		output_close(b, b->run);
 		b->run = NULL;
 	}
@@ -58,7 +55,7 @@ static void frame_pack(struct pack_build *b, const struct pack_log *l, const str
 	struct frame_facts facts;
 	Frame__Meta *m;
 	must(frame_next(&it, &f) == 1);
-	if (b->own != NULL && data_builder_size(b->own) >= SINGLE_MAX) {
+	if (b->own != NULL && data_builder_size(b->own) >= bounds.single_max) {
 		output_close(b, b->own);
 		b->own = builder_new(b, DATA_LEVEL_SINGLE);
 	}
@@ -74,7 +71,7 @@ static void log_begin(struct pack_build *b, const struct pack_log *l)
 	b->in_log = true;
 	b->at = 0;
 	b->base = l->log->open->packed.next;
-	b->own = l->size >= SINGLE_MIN ? builder_new(b, DATA_LEVEL_SINGLE) : NULL;
+	b->own = l->size >= bounds.single_min ? builder_new(b, DATA_LEVEL_SINGLE) : NULL;
 }
 
 static void log_end(struct pack_build *b, const struct pack_log *l)

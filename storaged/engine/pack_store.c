@@ -13,6 +13,7 @@
 
 #include "common/metrics.h"
 #include "common/must.h"
+#include "storaged/bounds.h"
 #include "storaged/engine/backoff.h"
 
 #define PIECES 64
@@ -165,7 +166,7 @@ static void store_parts(struct pack_store *s, uint64_t size)
 	if (s->upload == NULL)
 		s->upload = objstore_upload_new(s->store, s->key);
 	while (s->position < size && (p = part_free(s)) != NULL) {
-		part_gather(s, p, size - s->position < PACK_PART ? size - s->position : PACK_PART);
+		part_gather(s, p, size - s->position < bounds.put_part ? size - s->position : bounds.put_part);
 		s->n_out++;
 		struct iovec iov = { .iov_base = p->bytes, .iov_len = p->n };
 		obj_upload_part(s->upload, &iov, 1, on_part, p);
@@ -181,7 +182,7 @@ static void store_parts(struct pack_store *s, uint64_t size)
 static void store_go(struct pack_store *s)
 {
 	uint64_t size = data_builder_size(s->builder);
-	if (size <= PACK_PUT_MAX)
+	if (size <= bounds.put_max)
 		store_put(s, size);
 	else
 		store_parts(s, size);

@@ -10,8 +10,6 @@
 #include "storaged/data/data_builder.h"
 #include "storaged/objstore/objstore.h"
 
-#define PACK_PUT_MAX (16u << 20)        /* a larger object is uploaded in parts */
-#define PACK_PART (8u << 20)
 #define PACK_PARTS_OUT 4u
 
 struct pack_store;

@@ -5,6 +5,7 @@
  * must be dense. Anything that does not fit is damage and is refused with the object's name. What is taken stands in
  * the arena from then on; when that is full, a pack of what was read comes first.
  */
+#include "storaged/bounds.h"
 #include "storaged/engine/recovery.h"
 
 #include <errno.h>
@@ -17,9 +18,6 @@
 #include "storaged/engine/log_load.h"
 #include "storaged/engine/pack.h"
 #include "storaged/planted.h"
-
-#define READ_BYTES_MAX (64u << 20)      /* asked for at a time, beyond one object */
-#define APPLY_BYTES_A_TURN (1u << 20)
 
 static void slot_read(struct recovery_slot *s);
 static void read_more(struct recovery *r);
@@ -216,7 +214,7 @@ static void read_more(struct recovery *r)
 	uint64_t cut = r->ended[r->at].cut;
 	while (r->read_next < cut && r->read_next - r->apply_next < RECOVERY_WINDOW) {
 		uint32_t size = size_of(r, r->read_next);
-		if (r->read_bytes > 0 && r->read_bytes + size > READ_BYTES_MAX)
+		if (r->read_bytes > 0 && r->read_bytes + size > bounds.recover_read)
 			return;
 		struct recovery_slot *s = &r->slots[r->read_next % RECOVERY_WINDOW];
 		must(!s->busy && s->data == NULL);
@@ -254,7 +252,7 @@ static void recovery_end(struct recovery *r)
 static bool apply_some(struct recovery *r)
 {
 	uint64_t done = 0;
-	while (r->apply_next < r->ended[r->at].cut && done < APPLY_BYTES_A_TURN) {
+	while (r->apply_next < r->ended[r->at].cut && done < bounds.recover_apply) {
 		struct recovery_slot *s = &r->slots[r->apply_next % RECOVERY_WINDOW];
 		bool whole;
 		if (s->data == NULL)

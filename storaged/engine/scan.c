@@ -11,10 +11,10 @@
 #include <stdlib.h>
 
 #include "common/metrics.h"
+#include "storaged/bounds.h"
 #include "storaged/data/data_state.h"
 #include "storaged/engine/backoff.h"
 
-#define GET_MAX (8u << 20)
 #define FAULTS_MAX 5u
 
 struct scan {
@@ -163,7 +163,7 @@ static void scan_pages(struct scan *s)
 	uint64_t begin = s->pages[s->page].position, length = 0;
 	for (s->page_end = s->page; s->page_end < s->n_pages; s->page_end++) {
 		const struct data_page *p = &s->pages[s->page_end];
-		if (length > 0 && p->position + p->length - begin > GET_MAX)
+		if (length > 0 && p->position + p->length - begin > bounds.scan_bytes)
 			break;
 		length = p->position + p->length - begin;
 	}

@@ -12,13 +12,13 @@
 #include <string.h>
 
 #include "common/metrics.h"
+#include "storaged/bounds.h"
 #include "storaged/planted.h"
 
-#define PAGE 1000u
+#define PAGE_MAX 1000u
 #define RETRY_MS 60000u
 #define FORGOTTEN_MS 10000u             /* what was given up goes that soon */
 #define PREFIX_MAX 32u
-#define FORGOTTEN_MAX 65536u            /* the rest is the next session's to sweep */
 
 enum sweep_phase { SWEEP_IDLE, SWEEP_DATA, SWEEP_UPLOADS, SWEEP_WAL };
 
@@ -29,7 +29,7 @@ struct sweep {
 	uint64_t n_unknown;             /* in this round */
 	char *after, *after_id;         /* last of the page; owned; NULL: the list begins */
 	bool more;
-	char *keys[PAGE], *ids[PAGE];   /* may go; ids: of uploads */
+	char *keys[PAGE_MAX], *ids[PAGE_MAX];   /* may go; ids: of uploads */
 	size_t n, at;                   /* at: upload being aborted */
 	struct object_id *forgotten;    /* kept: a put that is late comes after its delete */
 	size_t n_forgotten;
@@ -176,7 +176,7 @@ static void on_list(void *arg, struct obj_result result, const struct obj_entry 
 		return;
 	bool is_wal = s->phase == SWEEP_WAL;
 	struct objstore *store = is_wal ? s->engine->store : s->engine->data;
-	for (size_t i = 0; i < n && i < PAGE; i++)
+	for (size_t i = 0; i < n && i < PAGE_MAX; i++)
 		if (is_wal ? wal_may_go(s, entries[i].key) : data_may_go(s, entries[i].key))
 			s->keys[s->n++] = must_memdup(entries[i].key, strlen(entries[i].key) + 1);
 	s->more = more && n > 0;
@@ -209,7 +209,7 @@ static void on_uploads(void *arg, struct obj_result result, const struct obj_upl
 	struct sweep *s = arg;
 	if (!answer_is_good(s, result))
 		return;
-	for (size_t i = 0; i < n && i < PAGE; i++) {
+	for (size_t i = 0; i < n && i < PAGE_MAX; i++) {
 		if (!data_may_go(s, entries[i].key))
 			continue;
 		s->keys[s->n] = must_memdup(entries[i].key, strlen(entries[i].key) + 1);
@@ -231,9 +231,9 @@ static void sweep_page(struct sweep *s)
 	struct objstore *store = s->phase == SWEEP_WAL ? e->store : e->data;
 	struct obj_upload_entry after = { .key = s->after, .id = s->after_id };
 	if (s->phase == SWEEP_UPLOADS)
-		store->ops->list_uploads(store, prefix, s->after != NULL ? &after : NULL, PAGE, on_uploads, s);
+		store->ops->list_uploads(store, prefix, s->after != NULL ? &after : NULL, bounds.sweep_page, on_uploads, s);
 	else
-		store->ops->list(store, prefix, s->after, PAGE, on_list, s);
+		store->ops->list(store, prefix, s->after, bounds.sweep_page, on_list, s);
 }
 
 static void on_timer(void *arg)
@@ -253,7 +253,7 @@ void sweep_begin(struct sweep *s)
 
 void sweep_forget(struct sweep *s, struct object_id id)
 {
-	if (s->n_forgotten == FORGOTTEN_MAX)
+	if (s->n_forgotten == bounds.sweep_forgotten)
 		return;
 	s->forgotten = must_realloc(s->forgotten, (s->n_forgotten + 1) * sizeof(*s->forgotten));
 	s->forgotten[s->n_forgotten++] = id;
