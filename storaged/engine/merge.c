@@ -36,6 +36,13 @@ struct merge_block {
 	uint32_t input;
 };
 
+/* An object being filled or stored, and the blocks it points into. */
+struct merge_output {
+	struct data_builder *builder;   /* NULL: there is none */
+	uint8_t **copies;
+	size_t n_copies, capacity;
+};
+
 struct merger {
 	struct engine *engine;
 	enum merge_phase phase;
@@ -52,11 +59,9 @@ struct merger {
 	size_t n_blocks, blocks_capacity, block;
 	bool single;
 
-	struct data_builder *run, *own; /* being filled; own: of the log at hand alone */
+	struct merge_output run, own;   /* being filled; own: of the log at hand alone */
 	uint64_t copied;                /* offset behind the last frame of the log at hand that was copied */
-	uint8_t **copies;               /* blocks that the object being filled and stored points into */
-	size_t n_copies, copies_capacity;
-	struct data_builder *stored;    /* being stored */
+	struct merge_output stored;     /* being stored */
 	struct pack_store *store;
 	struct object_row *rows;        /* stored */
 	size_t n_rows;
@@ -169,28 +174,29 @@ static void log_forget(struct merger *m)
 	m->has_log = false;
 }
 
-static void copies_free(struct merger *m)
+static void output_free(struct merge_output *o)
 {
-	while (m->n_copies > 0)
-		free(m->copies[--m->n_copies]);
+	data_builder_free(o->builder);
+	while (o->n_copies > 0)
+		free(o->copies[--o->n_copies]);
+	free(o->copies);
+	*o = (struct merge_output){ 0 };
 }
 
 static void merge_reset(struct merger *m)
 {
 	log_forget(m);
-	copies_free(m);
 	for (uint32_t i = 0; i < m->n_inputs; i++)
 		merge_input_done(&m->inputs[i]);
 	pack_store_free(m->store);
-	data_builder_free(m->stored);
-	data_builder_free(m->run);
-	data_builder_free(m->own);
+	output_free(&m->stored);
+	output_free(&m->run);
+	output_free(&m->own);
 	free(m->inputs);
 	free(m->rows);
 	m->inputs = NULL;
 	m->rows = NULL;
 	m->store = NULL;
-	m->stored = m->run = m->own = NULL;
 	m->n_inputs = 0;
 	m->n_rows = 0;
 	m->rewriting = false;
@@ -256,33 +262,31 @@ static void on_stored(void *arg)
 {
 	struct merger *m = arg;
 	env_defer(m->engine->env, &m->task);
-	data_builder_free(m->stored);
-	m->stored = NULL;
-	copies_free(m);
+	output_free(&m->stored);
 }
 
 /* Closes the object and begins to store it; nothing is added to any before that is done. */
-static void output_close(struct merger *m, struct data_builder **builder)
+static void output_close(struct merger *m, struct merge_output *o)
 {
-	must(m->stored == NULL);
-	m->stored = *builder;
-	*builder = NULL;
+	must(m->stored.builder == NULL);
+	m->stored = *o;
+	*o = (struct merge_output){ 0 };
 	m->rows = must_realloc(m->rows, (m->n_rows + 1) * sizeof(*m->rows));
 	struct object_row *row = &m->rows[m->n_rows++];
-	data_builder_finish(m->stored, row);
+	data_builder_finish(m->stored.builder, row);
 	if (m->rewriting && row->level != DATA_LEVEL_SINGLE)
 		row->run = m->inputs[0].row.run;
 	pack_store_free(m->store);
-	m->store = pack_store_begin(m->engine->env, m->engine->data, row->id, m->stored, may_look, on_stored, m);
+	m->store = pack_store_begin(m->engine->env, m->engine->data, row->id, m->stored.builder, may_look, on_stored, m);
 }
 
-static struct data_builder *builder_new(struct merger *m, uint32_t level)
+static struct merge_output output_new(struct merger *m, uint32_t level)
 {
 	struct engine *e = m->engine;
 	struct object_id id = {
 		.node = e->config.node, .session = e->sessions[e->n_sessions - 1].session, .number = e->next_object++,
 	};
-	return data_builder_new(id, e->config.node, level);
+	return (struct merge_output){ .builder = data_builder_new(id, e->config.node, level) };
 }
 
 /* --------------------------------------------------------------------- gather */
@@ -382,21 +386,21 @@ static enum input_answer merge_gather(struct merger *m)
 
 /* ----------------------------------------------------------------------- copy */
 
-static struct slice copy_keep(struct merger *m, struct slice bytes)
+static struct slice copy_keep(struct merge_output *o, struct slice bytes)
 {
-	if (m->n_copies == m->copies_capacity) {
-		m->copies_capacity = m->copies_capacity == 0 ? 64 : m->copies_capacity * 2;
-		m->copies = must_realloc(m->copies, m->copies_capacity * sizeof(*m->copies));
+	if (o->n_copies == o->capacity) {
+		o->capacity = o->capacity == 0 ? 64 : o->capacity * 2;
+		o->copies = must_realloc(o->copies, o->capacity * sizeof(*o->copies));
 	}
 	uint8_t *copy = must_memdup(bytes.p, bytes.n);
-	m->copies[m->n_copies++] = copy;
+	o->copies[o->n_copies++] = copy;
 	return slice_of(copy, bytes.n);
 }
 
-static void block_frames(struct merger *m, struct data_builder *to, uint64_t living, struct slice bytes,
-			 uint64_t bytes_before)
+static void block_frames(struct merger *m, struct merge_output *to, struct slice bytes, uint64_t bytes_before)
 {
-	struct frame_iter it = { .body = copy_keep(m, bytes) };
+	const uint64_t living = engine_living(m->engine, m->log_id);
+	struct frame_iter it = { .body = copy_keep(to, bytes) };
 	struct frame f;
 	const uint8_t *at = it.body.p;
 	for (; frame_next(&it, &f) == 1; at = it.body.p + it.position) {
@@ -408,18 +412,18 @@ static void block_frames(struct merger *m, struct data_builder *to, uint64_t liv
 		};
 		/* After a restore of the metadata a frame may stand in two objects: both are one. */
 		if (end > living && f.base_offset >= m->copied) {
-			data_builder_frame(to, &x, bytes_before);
+			data_builder_frame(to->builder, &x, bytes_before);
 			m->copied = end;
 		}
 		bytes_before += f.payload.n;
 	}
 }
 
-static struct data_builder **output_of(struct merger *m)
+static struct merge_output *output_of(struct merger *m)
 {
-	struct data_builder **to = m->single ? &m->own : &m->run;
-	if (*to == NULL)
-		*to = builder_new(m, m->single ? DATA_LEVEL_SINGLE : m->level);
+	struct merge_output *to = m->single ? &m->own : &m->run;
+	if (to->builder == NULL)
+		*to = output_new(m, m->single ? DATA_LEVEL_SINGLE : m->level);
 	return to;
 }
 
@@ -432,7 +436,7 @@ static enum input_answer merge_copy(struct merger *m, const struct log *log)
 		struct slice bytes;
 		if (b->entry.end <= living)
 			continue;
-		if (m->own != NULL && data_builder_size(m->own) >= bounds.merge_max) {
+		if (m->own.builder != NULL && data_builder_size(m->own.builder) >= bounds.merge_max) {
 			output_close(m, &m->own);
 			return INPUT_NONE;
 		}
@@ -443,7 +447,7 @@ static enum input_answer merge_copy(struct merger *m, const struct log *log)
 		enum input_answer a = merge_input_block(&m->inputs[b->input], &b->entry, &bytes);
 		if (a != INPUT_OK)
 			return a;
-		block_frames(m, *output_of(m), living, bytes, b->entry.bytes_before);
+		block_frames(m, output_of(m), bytes, b->entry.bytes_before);
 		done += bytes.n;
 	}
 	m->phase = MERGE_SETTLE;
@@ -465,9 +469,9 @@ static bool entry_put(struct merger *m, struct log *log)
 	size_t n = frame__state__get_packed_size(newest);
 	uint8_t *bytes = must_calloc(1, n + 1);
 	frame__state__pack(newest, bytes);
-	if (m->run == NULL)
-		m->run = builder_new(m, m->level);
-	data_builder_state(m->run, m->log_id, slice_of(bytes, n));
+	if (m->run.builder == NULL)
+		m->run = output_new(m, m->level);
+	data_builder_state(m->run.builder, m->log_id, slice_of(bytes, n));
 	free(bytes);
 	return true;
 }
@@ -475,13 +479,12 @@ static bool entry_put(struct merger *m, struct log *log)
 /* NONE: an object is being stored first. */
 static enum input_answer merge_settle(struct merger *m, struct log *log)
 {
-	if (m->own != NULL) {
-		if (!data_builder_is_empty(m->own)) {
+	if (m->own.builder != NULL) {
+		if (!data_builder_is_empty(m->own.builder)) {
 			output_close(m, &m->own);
 			return INPUT_NONE;
 		}
-		data_builder_free(m->own);
-		m->own = NULL;
+		output_free(&m->own);
 	}
 	bool keeps = log != NULL && m->n_entries > 0;
 	if (planted(PLANTED_STATE_WITH_RECORDS))
@@ -490,7 +493,7 @@ static enum input_answer merge_settle(struct merger *m, struct log *log)
 		return INPUT_FAILED;
 	log_forget(m);
 	m->phase = MERGE_GATHER;
-	if (m->run == NULL || data_builder_size(m->run) < bounds.merge_max)
+	if (m->run.builder == NULL || data_builder_size(m->run.builder) < bounds.merge_max)
 		return INPUT_OK;
 	output_close(m, &m->run);
 	return INPUT_NONE;
@@ -501,7 +504,7 @@ static enum input_answer merge_settle(struct merger *m, struct log *log)
 /* No log is left: what is open is closed, then all of it is committed. */
 static void merge_end(struct merger *m)
 {
-	if (m->run != NULL && !data_builder_is_empty(m->run)) {
+	if (m->run.builder != NULL && !data_builder_is_empty(m->run.builder)) {
 		output_close(m, &m->run);
 		return;
 	}
@@ -528,7 +531,7 @@ static enum input_answer merge_one(struct merger *m)
 static void on_step(void *arg)
 {
 	struct merger *m = arg;
-	if (m->engine->dead || m->engine->stopping || m->stored != NULL || m->phase == MERGE_IDLE || m->phase == MERGE_COMMIT)
+	if (m->engine->dead || m->engine->stopping || m->stored.builder != NULL || m->phase == MERGE_IDLE || m->phase == MERGE_COMMIT)
 		return;
 	enum input_answer a;
 	unsigned n = 0;
@@ -538,7 +541,7 @@ static void on_step(void *arg)
 		merge_fail(m);
 	else if (a == INPUT_OK)
 		env_defer(m->engine->env, &m->task);
-	else if (a == INPUT_NONE && m->phase == MERGE_GATHER && !m->has_log && m->stored == NULL)
+	else if (a == INPUT_NONE && m->phase == MERGE_GATHER && !m->has_log && m->stored.builder == NULL)
 		merge_end(m);
 }
 
@@ -558,6 +561,5 @@ void merger_free(struct merger *m)
 	merge_reset(m);
 	free(m->entries);
 	free(m->blocks);
-	free(m->copies);
 	free(m);
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "storaged/bounds.h"
 #include "storaged/data/data_format.h"
 #include "t/unit/engine.h"
 
@@ -228,6 +229,37 @@ static void test_three_levels(void **state)
 	assert_all(next);
 }
 
+/* A log with much in a merge has an object of its own, which is stored while the run is still being filled: what the run holds of
+ * the logs before it stood in memory that was freed by then. */
+static void test_large_log_in_a_merge(void **state)
+{
+	char large[2000], expected[3][200] = { "", "", "" };
+	memset(large, 'x', sizeof(large) - 1);
+	large[sizeof(large) - 1] = '\0';
+	bounds.single_min = 8192;
+	process_serve(&process, &world, 0);
+	for (unsigned i = 0; i < 8; i++) {
+		for (int log = 0; log < (int)OTHERS; log++) {
+			char text[16];
+			snprintf(text, sizeof(text), "%d.%u", log, i);
+			append_now(&process, log, log == 1 ? large : text, i);
+			strcat(strcat(expected[log], i > 0 ? "|" : ""), text);
+		}
+		process_pack(&process);
+	}
+	assert_int_equal(process.n_merges, 1);
+	bounds = bounds_default;
+	struct catalogue_level single = catalogue_level(metadata.catalogue, 7, DATA_LEVEL_SINGLE);
+	assert_int_equal(single.n_objects, 1);
+	again(1);
+	assert_records(&process, 0, 0, expected[0]);
+	assert_records(&process, 2, 0, expected[2]);
+	struct read *r = read_new(&process, 1, 7, 1);
+	world_run(&world);
+	assert_string_equal(read_texts(r), large);
+	read_free(r);
+}
+
 /* Trimmed before it was packed: it is in no block, and counts in the bytes before. */
 static void test_trimmed_before_it_is_packed(void **state)
 {
@@ -328,6 +360,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_wal_objects_go_when_they_are_packed), TEST(test_states_outlive_their_records), TEST(test_three_levels),
+		TEST(test_large_log_in_a_merge),
 		TEST(test_trimmed_before_it_is_packed), TEST(test_trimmed_beside_a_fork),
 		TEST(test_recovery_packs_when_there_is_no_room), TEST(test_killed_while_packing),
 	};
