@@ -12,6 +12,7 @@
 
 #include "common/metrics.h"
 #include "common/must.h"
+#include "storaged/bounds.h"
 
 #define EVENTS_MAX 3000000              /* more is a live-lock */
 #define LIVENESS_NS (90 * SIM_S)
@@ -54,6 +55,29 @@ static void run_for(struct run *r, uint64_t ns)
 {
 	sim_after(&r->sim, ns, NULL, "phase", nothing, NULL, NULL);
 	run_until(r, never, ns - 1);
+}
+
+/* Small or very small, mostly: between the least that works and 2^6 to 2^18 times that. */
+static uint32_t bound_draw(struct sim *s, uint32_t value, uint32_t least)
+{
+	uint64_t most = (uint64_t)least << (6 + sim_below(s, 13));
+	if (most > value)
+		most = value;
+	uint64_t drawn = sim_between(s, least, most);
+	return (uint32_t)(least % 64 == 0 ? drawn / 64 * 64 : drawn);
+}
+
+/* In half of the runs what is done at a time is little. */
+static void bounds_draw(struct sim *s)
+{
+	bounds = bounds_default;
+	if (sim_chance(s, 500))
+		return;
+#define X(name, value, least, text)                              \
+	if (sim_chance(s, 400))                                  \
+		bounds.name = bound_draw(s, (value), (least));
+	STORAGED_BOUNDS(X)
+#undef X
 }
 
 static void configure(struct run *r)
@@ -249,6 +273,7 @@ void run_seed(const struct run_options *o, struct run_result *ret_result)
 	sim_db_init(&r->db, &r->sim);
 	sim_db_init(&r->restored, &r->sim);
 	r->database = &r->db;
+	bounds_draw(&r->sim);
 	configure(r);
 	safety(r);
 	if (!r->failed)
