@@ -14,6 +14,7 @@
 	X(data_block, 1u << 20, 64, "a block of a data object ends with the frame that reaches it")              \
 	X(data_page, 64u << 10, 128, "bytes of a page of a data object, a multiple of 64")                       \
 	X(tail_guess, 256u << 10, 256, "read of an object's end at first: footer and top, mostly")               \
+	X(index_kept, 16, 4, "tops and pages kept in memory, however large they are")                            \
 	X(put_max, 16u << 20, 512, "a larger data object is uploaded in parts")                                  \
 	X(put_part, 8u << 20, 256, "such a part")                                                                \
 	X(single_min, 4u << 20, 256, "a log with that much in a pack or a merge has objects of its own there")   \

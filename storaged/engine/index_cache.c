@@ -17,7 +17,6 @@
 
 #define FAULTS_MAX 5u
 #define ENTRY_OVERHEAD 256u             /* bytes counted beside what an entry holds */
-#define KEPT_MIN 16u                    /* tops and pages, whatever their size */
 #define POSITION_TOP UINT64_MAX
 
 struct entry_key {
@@ -131,7 +130,7 @@ uint64_t index_cache_bytes(const struct index_cache *c)
 /* Never the last few: a lookup needs a top and a page of it at the same time, however large they are. */
 static void cache_shrink(struct index_cache *c)
 {
-	while (c->bytes > c->bytes_max && c->n_ready > KEPT_MIN)
+	while (c->bytes > c->bytes_max && c->n_ready > bounds.index_kept)
 		entry_free(c->oldest);
 }
 

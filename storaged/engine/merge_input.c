@@ -205,7 +205,9 @@ enum input_answer merge_input_log(struct merge_input *in, uint64_t *ret_log_id)
 	struct slice entry;
 	struct data_index_entry block;
 	size_t at;
-	if (!in->open && in->fault[0] == '\0') {
+	if (in->fault[0] != '\0')
+		return INPUT_FAILED;
+	if (!in->open) {
 		*ret_log_id = in->row.first_log;        /* exact: need not be read */
 		return INPUT_OK;
 	}

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include "storaged/bounds.h"
 #include "storaged/data/data_format.h"
 #include "t/unit/engine.h"
 
@@ -181,11 +182,51 @@ static void test_a_damaged_object(void **state)
 	assert_int_equal(process.n_warnings, 1);
 }
 
+static struct world_object *top_damage(struct object_id id)
+{
+	char key[DATA_KEY_MAX];
+	data_key(key, id);
+	struct world_object *o = world_find(&world, key);
+	assert_non_null(o);
+	o->data[o->n - DATA_FOOTER - 1] ^= 1;
+	return o;
+}
+
+/* Nothing of an input can be read: the merge is given up. It took such an input for one that has nothing more, and the
+ * commit removed it with all its records. */
+static void test_an_unreadable_top(void **state)
+{
+	bounds.index_kept = 4;
+	test_config.index_cache_size = 1;
+	serve(0);
+	struct object_id damaged = object_of(1, 0)->id;
+	for (uint64_t k = 0; k < 6; k++) {
+		append_now(&process, 1, "b", k);
+		process_pack(&process);
+	}
+	world_advance(&world, MINUTE);          /* the collector has looked at all of them */
+	struct world_object *o = top_damage(damaged);
+	append_now(&process, 1, "b", 6);
+	process_pack(&process);
+	world_advance(&world, 2 * MINUTE);
+	assert_int_equal(process.n_merges, 0);
+	assert_int_equal(process.n_warnings, 1);
+	assert_non_null(catalogue_find(metadata.catalogue, damaged));
+	assert_false(catalogue_find(metadata.catalogue, damaged)->marked);
+	o->data[o->n - DATA_FOOTER - 1] ^= 1;   /* put back */
+	process_kill(&process);
+	serve(1);
+	assert_records(&process, 0, 0, text);
+	assert_records(&process, 1, 0, "b|b|b|b|b|b|b");
+	bounds = bounds_default;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_mostly_dead), TEST(test_half_dead_stays), TEST(test_trimmed_to_its_entries),
 		TEST(test_what_goes_on_dying_waits), TEST(test_killed_while_rewriting), TEST(test_a_damaged_object),
+		TEST(test_an_unreadable_top),
 	};
 	return cmocka_run_group_tests_name("engine-rewrite", tests, NULL, NULL);
 }
