@@ -25,6 +25,9 @@
 	X(STORE_EIO, "store: period of EIO")                                             \
 	X(STORE_AWAY, "store: period of time-outs")                                      \
 	X(STORE_SLOW, "store: slow period")                                              \
+	X(ROT_FLIPPED, "object: damaged for a while")                                    \
+	X(ROT_CUT_OFF, "object: cut off for a while")                                    \
+	X(ROT_GONE, "object: missing for a while")                                       \
 	X(SQL_REFUSED, "sql: refused")                                                   \
 	X(SQL_HANG, "sql: hang")                                                         \
 	X(SQL_LOST, "sql: unknown, no effect")                                           \

@@ -29,6 +29,7 @@ SIM_SOURCES = \
 	t/sim/nemesis.c \
 	t/sim/nodes.c t/sim/nodes.h \
 	t/sim/readers.c \
+	t/sim/rot.c \
 	t/sim/run.c t/sim/run.h
 check_PROGRAMS += t/sim/sim
 t_sim_sim_SOURCES = $(SIM_SOURCES)

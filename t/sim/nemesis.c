@@ -165,6 +165,8 @@ void nemesis_begin(struct run *r)
 	sim_after(&r->sim, sim_between(&r->sim, SIM_S, 4 * SIM_S), NULL, "nemesis", strike, NULL, r);
 	if (r->churn)
 		sim_after(&r->sim, SIM_S, NULL, "ambush", ambush, NULL, r);
+	if (r->rots)
+		rot_begin(r);
 }
 
 void nemesis_heal(struct run *r)
@@ -176,6 +178,8 @@ void nemesis_heal(struct run *r)
 	r->healed = true;
 	sim_bucket_weather(&r->bucket, SIM_FAIR);
 	sim_bucket_weather(&r->wal_bucket, SIM_FAIR);
+	sim_bucket_heal_all(&r->bucket);
+	sim_bucket_heal_all(&r->wal_bucket);
 	sim_db_away(&r->db, false);
 	for (struct sim_node *n = r->nodes; n != NULL; n = n->next)
 		sim_resume(n->proc);

@@ -10,6 +10,7 @@
  *   audit.c    what stands in logs and bucket at the end
  *   lost.c     the database is lost and built again from the bucket
  *   nemesis.c  what goes wrong besides single operations
+ *   rot.c      objects that are damaged, or missing, for a while
  */
 #ifndef T_SIM_RUN_H
 #define T_SIM_RUN_H
@@ -58,6 +59,7 @@ struct run {
 	bool nemesis;
 	int64_t ambushed_at;            /* objects removed and merges by then */
 	bool healed;
+	bool rots;                      /* objects are damaged for a while */
 	bool fat;                       /* large records: the arena gets full */
 	bool loses_database;            /* at the end */
 	bool churn;                     /* packs, merges and deletes all the time */
@@ -79,6 +81,9 @@ bool run_until(struct run *r, bool (*until)(struct run *r), uint64_t limit_ns);
 void nemesis_begin(struct run *r);
 void nemesis_heal(struct run *r);
 void nemesis_stop(struct sim_node *n);     /* in order */
+
+/* rot.c */
+void rot_begin(struct run *r);
 
 /* audit.c */
 /* Reads every topic and log into the history as the final logs, through the newest node. False: not in time. */

@@ -160,6 +160,37 @@ void sim_bucket_weather(struct sim_bucket *b, enum sim_weather w)
 	sim_trace(b->sim, "weather", w, 0);
 }
 
+uint64_t sim_bucket_rot(struct sim_bucket *b, const char *key, enum sim_rot rot)
+{
+	static const enum sim_fault counted[] = {
+		[SIM_FLIPPED] = SIM_ROT_FLIPPED, [SIM_CUT_OFF] = SIM_ROT_CUT_OFF, [SIM_GONE] = SIM_ROT_GONE,
+	};
+	struct sim_object *o;
+	HASH_FIND_STR(b->objects, key, o);
+	if (o == NULL || o->rot != SIM_WHOLE || o->size == 0)
+		return 0;
+	o->rot = rot;
+	o->rot_at = sim_below(b->sim, o->size);
+	o->rot_number = ++b->n_rots;
+	b->sim->faults[counted[rot]]++;
+	sim_trace(b->sim, "rot", rot, o->rot_at);
+	return o->rot_number;
+}
+
+void sim_bucket_heal(struct sim_bucket *b, const char *key, uint64_t number)
+{
+	struct sim_object *o;
+	HASH_FIND_STR(b->objects, key, o);
+	if (o != NULL && o->rot_number == number)
+		o->rot = SIM_WHOLE;
+}
+
+void sim_bucket_heal_all(struct sim_bucket *b)
+{
+	for (struct sim_object *o = b->objects; o != NULL; o = o->hh.next)
+		o->rot = SIM_WHOLE;
+}
+
 static void bucket_put(struct sim_bucket *b, const char *key, const uint8_t *data, size_t size)
 {
 	struct sim_object *o;
@@ -172,6 +203,7 @@ static void bucket_put(struct sim_bucket *b, const char *key, const uint8_t *dat
 	free(o->data);
 	o->data = must_memdup(data, size);
 	o->size = size;
+	o->rot = SIM_WHOLE;
 	b->n_puts++;
 }
 
@@ -327,21 +359,26 @@ static void get_effect(struct store_op *op)
 {
 	struct sim *s = op->bucket->sim;
 	const struct sim_object *o = sim_bucket_find(op->bucket, op->key);
+	if (o != NULL && o->rot == SIM_GONE)
+		o = NULL;
+	size_t size = o == NULL ? 0 : o->rot == SIM_CUT_OFF ? o->rot_at : o->size;
 	if (o != NULL && op->suffix) {
-		op->offset = op->length < o->size ? o->size - op->length : 0;
+		op->offset = op->length < size ? size - op->length : 0;
 		op->length = 0;
 	}
-	if (o == NULL || op->offset >= o->size) {
+	if (o == NULL || op->offset >= size) {
 		op->outcome = OUTCOME_NOT_APPLIED;
 		op->err = o == NULL ? -ENOENT : -ERANGE;
 		return;
 	}
-	size_t n = o->size - op->offset;
+	size_t n = size - op->offset;
 	if (op->length > 0 && op->length < n)
 		n = op->length;
 	op->data = must_memdup(o->data + op->offset, n);
 	op->size = n;
-	op->object_size = o->size;
+	op->object_size = size;
+	if (o->rot == SIM_FLIPPED && o->rot_at >= op->offset && o->rot_at - op->offset < n)
+		op->data[o->rot_at - op->offset] ^= 0x10;
 	if (n == 0 || op->bucket->no_corruption)
 		return;
 	if (sim_inject(s, SIM_GET_TRUNCATED, 4))
@@ -356,7 +393,8 @@ static void list_effect(struct store_op *op)
 	char **all = sim_bucket_keys(op->bucket, op->key, &n);
 	op->entries = must_calloc(n, sizeof(op->entries[0]));
 	for (size_t i = 0; i < n && !op->more; i++) {
-		if (op->start_after != NULL && strcmp(all[i], op->start_after) <= 0)
+		if ((op->start_after != NULL && strcmp(all[i], op->start_after) <= 0) ||
+		    sim_bucket_find(op->bucket, all[i])->rot == SIM_GONE)
 			continue;
 		op->more = op->n_entries == op->limit;
 		if (!op->more)

@@ -12,10 +12,16 @@
 
 #include <uthash.h>
 
+/* What gets say of an object for a while. */
+enum sim_rot { SIM_WHOLE, SIM_FLIPPED, SIM_CUT_OFF, SIM_GONE };
+
 struct sim_object {
 	char *key;
 	uint8_t *data;
 	size_t size;
+	enum sim_rot rot;
+	size_t rot_at;                  /* flipped: the byte; cut off: the size */
+	uint64_t rot_number;
 	UT_hash_handle hh;
 };
 
@@ -38,6 +44,7 @@ struct sim_bucket {
 	uint64_t n_uploads_ever;
 	enum sim_weather weather;
 	uint64_t n_puts;                /* effects */
+	uint64_t n_rots;
 	struct sim_object *exports;     /* every metadata export that was ever stored */
 	size_t n_exports;
 	char **deleted;                 /* keys that were there, ever */
@@ -53,6 +60,15 @@ const struct sim_object *sim_bucket_find(const struct sim_bucket *b, const char 
 char **sim_bucket_keys(const struct sim_bucket *b, const char *prefix, size_t *ret_n);
 /* A period of bad weather, or its end; counted. */
 void sim_bucket_weather(struct sim_bucket *b, enum sim_weather w);
+
+/*
+ * An object is damaged or missing until the returned number is given back, or it is deleted or put again. Lists, gets
+ * and the audit's look agree. 0: there is no object of that key, or it is so already.
+ */
+uint64_t sim_bucket_rot(struct sim_bucket *b, const char *key, enum sim_rot rot);
+void sim_bucket_heal(struct sim_bucket *b, const char *key, uint64_t number);
+/* Every object is whole again. */
+void sim_bucket_heal_all(struct sim_bucket *b);
 
 /* Freed with its free op. */
 struct objstore *sim_store_new(struct sim_bucket *b, struct sim_proc *p);

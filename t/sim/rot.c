@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Objects that a store gives back damaged, cut off or not at all for a while, and then whole again: a bad disk behind it, or an
+ * operator who put the copy back. Whoever reads one in that time may fail and may leave, and must not conclude
+ * anything from it: afterwards all is there.
+ *
+ * WAL objects are never missing: a missing one may be the end of its session, and nobody could know better.
+ */
+#include <stdlib.h>
+
+#include "common/must.h"
+#include "t/sim/run.h"
+
+struct rot {
+	struct sim_bucket *bucket;
+	char *key;
+	uint64_t number;
+};
+
+static void rot_free(void *arg)
+{
+	struct rot *x = arg;
+	free(x->key);
+	free(x);
+}
+
+static void rot_end(void *arg)
+{
+	struct rot *x = arg;
+	sim_bucket_heal(x->bucket, x->key, x->number);
+	rot_free(x);
+}
+
+static void rot_one(struct run *r, struct sim_bucket *b, const char *prefix, enum sim_rot kind)
+{
+	struct sim *s = &r->sim;
+	size_t n;
+	char **keys = sim_bucket_keys(b, prefix, &n);
+	const char *key = n > 0 ? keys[sim_below(s, n)] : NULL;
+	uint64_t number = key != NULL ? sim_bucket_rot(b, key, kind) : 0;
+	if (number != 0) {
+		struct rot *x = must_calloc(1, sizeof(*x));
+		*x = (struct rot){ .bucket = b, .key = must_strdup(key), .number = number };
+		sim_after(s, sim_between(s, 50 * SIM_MS, 4 * SIM_S), NULL, "rot ends", rot_end, rot_free, x);
+	}
+	free(keys);
+}
+
+static void rot_some(void *arg)
+{
+	struct run *r = arg;
+	struct sim *s = &r->sim;
+	if (!r->nemesis)
+		return;
+	if (sim_chance(s, 150))
+		rot_one(r, r->two_buckets ? &r->wal_bucket : &r->bucket, "wal/",
+			(enum sim_rot)sim_between(s, SIM_FLIPPED, SIM_CUT_OFF));
+	else
+		rot_one(r, &r->bucket, "data/", (enum sim_rot)sim_between(s, SIM_FLIPPED, SIM_GONE));
+	sim_after(s, sim_between(s, 50 * SIM_MS, 2 * SIM_S), NULL, "rot", rot_some, NULL, r);
+}
+
+void rot_begin(struct run *r)
+{
+	sim_after(&r->sim, SIM_S, NULL, "rot", rot_some, NULL, r);
+}
