@@ -22,8 +22,10 @@ static const struct {
 
 int cmd_admin(struct cli *cli, int argc, char **argv)
 {
-	if (argc < 2)
+	if (argc < 2) {
+		cli_fail(CLI_USAGE, "which subcommand?");
 		return cli_usage("admin");
+	}
 	for (size_t i = 0; i < sizeof(subcommands) / sizeof(subcommands[0]); i++)
 		if (strcmp(argv[1], subcommands[i].name) == 0)
 			return subcommands[i].run(cli, argc - 1, argv + 1);

@@ -111,7 +111,9 @@ int admin_fail(const struct cli *cli, const struct cli_response *r)
 {
 	struct buf text;
 	buf_init(&text, 65536);
-	if (r->status == 0)
+	if (r->status == 404)
+		buf_put_str(&text, "that is no admin listener (--admin)");
+	else if (r->status == 0)
 		buf_printf(&text, "%.*s; is a node running there? (--admin)", (int)buf_len(&r->body), (const char *)buf_head(&r->body));
 	else
 		admin_field(buf_slice(&r->body), "message", &text);

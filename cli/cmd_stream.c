@@ -27,6 +27,33 @@ static bool is_2xx(const struct cli_response *r)
 	return r->status >= 200 && r->status < 300;
 }
 
+/* The path of a stream to be made. A name that other commands take for the Kafka name of a stream elsewhere is refused: what is
+ * appended to it next would not go where it was created. */
+static int create_path(struct cli *cli, const char *stream, char **ret_path)
+{
+	char *known;
+	int code = cli_new_stream_path(stream, ret_path);
+	if (code != CLI_OK || stream[0] == '/')
+		return code;
+	code = cli_stream_path(cli, stream, &known);
+	if (code == CLI_OK) {
+		if (strcmp(known, *ret_path) != 0)
+			code = cli_fail(CLI_FAILED, "%s is the Kafka name of %s; for a stream of its own write %s", stream, known,
+					*ret_path);
+		free(known);
+	}
+	if (code != CLI_OK)
+		free(*ret_path);
+	return code;
+}
+
+static void create_tell(const struct cli_response *r)
+{
+	fprintf(stderr, "created=%s\n", r->status == 201 ? "true" : "false");
+	if (r->status == 201 && cli_header(r, "pico-kafka-topic") == NULL)
+		fprintf(stderr, "Kafka clients do not see it: its name there is another stream's, or none that Kafka allows\n");
+}
+
 int cmd_create(struct cli *cli, int argc, char **argv)
 {
 	const char *stream, *type = "application/octet-stream", *partitions = NULL, *ttl = NULL;
@@ -55,7 +82,7 @@ int cmd_create(struct cli *cli, int argc, char **argv)
 	}
 	struct cli_response r;
 	char *path;
-	code = cli_new_stream_path(stream, &path);
+	code = create_path(cli, stream, &path);
 	if (code != CLI_OK)
 		return code;
 	cli_request(cli, "PUT", path, headers, slice_of(NULL, 0), 0, &r);
@@ -63,7 +90,7 @@ int cmd_create(struct cli *cli, int argc, char **argv)
 	if (!is_2xx(&r))
 		code = cli_response_fail(cli, &r, stream);
 	else
-		fprintf(stderr, "created=%s\n", r.status == 201 ? "true" : "false");
+		create_tell(&r);
 	cli_response_done(&r);
 	return code;
 }
@@ -235,8 +262,12 @@ int cmd_ls(struct cli *cli, int argc, char **argv)
 		return code;
 	if (l.limit == 0)
 		l.limit = UINT64_MAX;
+	char *path;
+	if (asprintf(&path, "%s%s", prefix[0] == '/' ? "" : "/", prefix) < 0)
+		abort();
 	buf_init(&l.name, 4096);
-	code = ls_pages(cli, prefix, &l);
+	code = ls_pages(cli, path, &l);
+	free(path);
 	if (code == 0 && l.has_more)
 		fprintf(stderr, "there are more; use --limit or --prefix\n");
 	buf_done(&l.name);

@@ -154,6 +154,8 @@ int cli_response_fail(const struct cli *cli, const struct cli_response *r, const
 	if (r->status == 0)
 		return cli_fail(CLI_FAILED, "%s: %.*s; is a node running there?", cli->endpoint, (int)buf_len(&r->body),
 				(char *)buf_head(&r->body));
+	if (r->status == 404 && strcmp(stream, "/") == 0)
+		return cli_fail(CLI_FAILED, "%s: no list of streams there; is it the admin listener?", cli->endpoint);
 	if (r->status == 404)
 		return cli_fail(CLI_NOT_FOUND, "%s: no such stream", stream);
 	struct buf words;

@@ -20,7 +20,8 @@ const struct cli_command cli_commands[] = {
 	  "and keeps everything below ./data. `pico serve --help` lists all options.\n\n"
 	  "  pico serve --data-dir /var/lib/picomq\n", cmd_serve },
 	{ "create", "STREAM [--content-type TYPE] [--partitions N] [--ttl SECONDS]", "create a stream",
-	  "Creating a stream that exists with the same settings is fine (created=false).\n\n"
+	  "Creating a stream that exists with the same settings is fine (created=false). Without --content-type it is\n"
+	  "application/octet-stream. --ttl is not served yet.\n\n"
 	  "  pico create orders/eu --content-type text/plain\n", cmd_create },
 	{ "append", "STREAM [--batch N] [--key KEY] [--partition I]", "append the lines of stdin, one record each",
 	  "Each request is durable when its line \"start= next=\" appears on stderr. --batch sends up to N lines\n"
@@ -28,13 +29,16 @@ const struct cli_command cli_commands[] = {
 	  "  seq 1000 | pico append orders/eu --batch 100\n", cmd_append },
 	{ "read", "STREAM [--from POS] [--partition I]", "print records from a position to the end",
 	  "Prints POS, a tab and the text; a body that is not UTF-8 is shown as <N bytes>. With --json, one JSON\n"
-	  "object a line. Without --from it begins with the first record.\n\n"
+	  "object a line. Without --from, or with a negative one, it begins with the first record.\n\n"
 	  "  pico read orders/eu --from 10\n", cmd_read },
 	{ "tail", "STREAM [-f] [--partition I]", "print what comes, from the end on",
-	  "Without -f it returns at once when nothing new is there. It ends when the stream is closed.\n\n"
+	  "Without -f it returns at once, so use -f; what is there already is printed by `pico read`. It ends when the\n"
+	  "stream is closed.\n\n"
 	  "  pico tail -f orders/eu\n", cmd_tail },
 	{ "head", "STREAM", "print start, next, closed and type of a stream", "  pico head orders/eu\n", cmd_head },
-	{ "ls", "[--prefix PATH] [--limit N]", "list streams in order of name", "  pico ls --prefix /orders\n", cmd_ls },
+	{ "ls", "[--prefix PATH] [--limit N]", "list streams in order of name",
+	  "PATH is how the names begin; the first / may be left out. --limit 0, the default, lists all.\n\n"
+	  "  pico ls --prefix /orders\n", cmd_ls },
 	{ "admin", "SUBCOMMAND [OPTIONS]", "look after a node and its storage",
 	  "  topics [TOPIC]                            all topics; one with its partitions and settings\n"
 	  "  configs TOPIC [NAME=VALUE]... [--reset NAME,...]\n"
@@ -75,7 +79,9 @@ const struct cli_command cli_commands[] = {
 	  "  pico bench -d 10 --batch 100 --connections 4 --output json\n"
 	  "  pico bench --protocol kafka -n 64 -w 5 --partitions 16\n", cmd_bench },
 	{ "close", "STREAM", "close a stream: nothing can be appended any more", "  pico close orders/eu\n", cmd_close },
-	{ "delete", "STREAM", "delete a stream and its records", "  pico delete orders/eu\n", cmd_delete },
+	{ "delete", "STREAM", "delete a stream and its records",
+	  "deleted=false: there was none; that is no failure.\n\n"
+	  "  pico delete orders/eu\n", cmd_delete },
 	{ 0 },
 };
 
@@ -230,12 +236,21 @@ static bool is_help(const char *argument)
 	return strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0;
 }
 
+/* --help stands anywhere behind a command, -h right behind it: elsewhere that may be a value. */
+static bool asks_help(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++)
+		if (strcmp(argv[i], "--help") == 0)
+			return true;
+	return argc > 1 && is_help(argv[1]);
+}
+
 static int run_command(struct cli *cli, int argc, char **argv)
 {
 	const struct cli_command *c = command_find(argv[0]);
 	if (c == NULL)
 		return cli_fail(CLI_USAGE, "%s is no command; `pico --help` lists them", argv[0]);
-	if (c->run != cmd_serve && argc > 1 && is_help(argv[1])) {
+	if (c->run != cmd_serve && asks_help(argc, argv)) {
 		printf("usage: pico %s %s\n\n%c%s.\n%s%s", c->name, c->arguments, toupper((unsigned char)c->summary[0]),
 		       c->summary + 1, c->help[0] == ' ' ? "\n" : "", c->help);
 		return CLI_OK;

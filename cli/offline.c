@@ -48,8 +48,8 @@ static int conf_take(struct offline *o, int argc, char **argv)
 	struct buf faults;
 	buf_init(&faults, 65536);
 	int n = conf_load(&o->conf, &origins, argc, argv, environ, &faults);
-	if (n > 0)
-		cli_fail(CLI_USAGE, "%.*s", (int)buf_len(&faults), (const char *)buf_head(&faults));
+	if (n > 0)      /* the last fault's newline is not ours to print twice */
+		cli_fail(CLI_USAGE, "%.*s", (int)buf_len(&faults) - 1, (const char *)buf_head(&faults));
 	buf_done(&faults);
 	return n > 0 ? CLI_USAGE : CLI_OK;
 }

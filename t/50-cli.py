@@ -31,6 +31,15 @@ def _():
         assert err and not out, wrong
 
 
+@tap.test("--help stands anywhere, and behind a subcommand of admin")
+def _():
+    for words in (("create", "a", "--help"), ("append", "--batch", "7", "--help"), ("admin", "--help"), ("admin", "objects", "--help"),
+                  ("admin", "backup", "--help"), ("admin", "restore-metadata", "--help"), ("fsck", "--help")):
+        assert pico(*words)[0].startswith(f"usage: pico {words[0]} "), words
+    assert "which subcommand?" in pico("admin", code=2)[1]
+    tap.same(pico("fsck", "data", code=2)[1], "pico: 'data': options begin with --\n")
+
+
 @tap.test("no node: one line that says what to do, exit 1")
 def _():
     out, err = pico("--endpoint", "http://127.0.0.1:1", "ls", code=1)
@@ -55,6 +64,24 @@ def _():
     for command in ("read", "head", "close", "tail"):
         assert "no such stream" in pico(command, "nothing", code=3)[1]
     assert "no such stream" in pico("append", "nothing", stdin=b"x\n", code=3)[1]
+
+
+@tap.test("create refuses a name that every other command takes for another stream's Kafka name")
+def _():
+    err = pico("create", "orders.eu", code=1)[1]
+    tap.same(err, "pico: orders.eu is the Kafka name of /orders/eu; for a stream of its own write /orders.eu\n")
+    assert "no such stream" in pico("head", "/orders.eu", code=3)[1]
+    lines = pico("create", "/orders.eu")[1].splitlines()
+    tap.same((len(lines), lines[0], "Kafka clients do not see it" in lines[1]), (2, "created=true", True))
+    tap.same(pico("create", "/orders.eu")[1], "created=false\n")
+    tap.same(pico("delete", "/orders.eu")[1], "deleted=true\n")
+
+
+@tap.test("a listener of another kind is said to be one")
+def _():
+    admin = f"http://127.0.0.1:{node.admin_port}"
+    assert "is it the admin listener?" in pico("--endpoint", admin, "ls", code=1)[1]
+    assert "no admin listener (--admin)" in pico("admin", "objects", "--admin", node.url, code=1)[1]
 
 
 @tap.test("many records come back in order, page by page")
@@ -96,6 +123,7 @@ def _():
     names = [line.split()[0] for line in pico("ls")[0].splitlines()]
     tap.same(names, ["/live", "/many", "/orders/eu", "/parts"])
     assert pico("ls", "--prefix", "/o")[0].startswith("/orders/eu start=0 next=5 closed=false")
+    tap.same(pico("ls", "--prefix", "orders")[0], pico("ls", "--prefix", "/orders")[0])
     out, err = pico("ls", "--limit", "2")
     tap.same((len(out.splitlines()), "more" in err), (2, True))
     tap.same(json.loads(pico("--json", "ls", "--prefix", "/many")[0])["name"], "/many")
