@@ -132,6 +132,31 @@ static void load_pair(struct loader *l, struct conf_pair *pair)
 	}
 }
 
+/* The number of the line that ends where `rest` begins. */
+static unsigned line_before(struct slice text, struct slice rest)
+{
+	size_t n = text.n - rest.n;
+	unsigned line = n > 0 && text.p[n - 1] != '\n'; /* the last one may lack its end */
+	for (size_t i = 0; i < n; i++)
+		line += text.p[i] == '\n';
+	return line;
+}
+
+/* One line, or what is wrong with it behind FILE:LINE. */
+static void load_line(struct loader *l, const char *path, unsigned line, struct conf_pair *pair)
+{
+	size_t before = buf_len(l->faults);
+	int n_faults = l->n_faults;
+	buf_printf(l->faults, "%s:%u: ", path, line);
+	size_t prefix = buf_len(l->faults) - before;
+	if (pair == NULL)
+		fault(l, "a line is key = value");
+	else
+		load_pair(l, pair);
+	if (l->n_faults == n_faults)
+		l->faults->end -= prefix;
+}
+
 static void load_file(struct loader *l, const char *path)
 {
 	struct buf text;
@@ -140,12 +165,8 @@ static void load_file(struct loader *l, const char *path)
 	if (read_file(l, "config", path, &text) == 0) {
 		struct slice rest = buf_slice(&text);
 		int n;
-		while ((n = conf_next(&rest, &pair)) != 0) {
-			if (n < 0)
-				fault(l, "--config: %s: a line is not key = value", path);
-			else
-				load_pair(l, &pair);
-		}
+		while ((n = conf_next(&rest, &pair)) != 0)
+			load_line(l, path, line_before(buf_slice(&text), rest), n < 0 ? NULL : &pair);
 	}
 	buf_done(&text);
 }
