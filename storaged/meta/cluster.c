@@ -53,24 +53,40 @@ static void next_store(struct cluster_check *c)
 		c->cb(c->arg, CLUSTER_AGREES, "");
 }
 
+/* A database without any node in it was made a moment ago, at a path where somebody expected the old one. */
+static void print_unused(const struct cluster_check *c, const char *theirs, char ret[static CLUSTER_TEXT_MAX])
+{
+	snprintf(ret, CLUSTER_TEXT_MAX,
+		 "database %s is new, but storage %s is in use by cluster %s: they do not belong together. If the database was "
+		 "lost, `pico admin restore-metadata` makes it again; if it is elsewhere, correct --meta-url or --data-dir; a new "
+		 "cluster needs an empty storage prefix",
+		 c->database, c->store[c->at]->url, theirs);
+}
+
+static void print_other(const struct cluster_check *c, const char *theirs, char ret[static CLUSTER_TEXT_MAX])
+{
+	char ours[33];
+	print_uuid(c->uuid, ours);
+	snprintf(ret, CLUSTER_TEXT_MAX,
+		 "database %s is of cluster %s, storage %s of cluster %s: they do not belong together. Start with the "
+		 "database and the storage of one cluster, or give a new cluster an empty storage prefix; a database that was "
+		 "lost is made again by `pico admin restore-metadata`",
+		 c->database, ours, c->store[c->at]->url, theirs);
+}
+
 static void compare(struct cluster_check *c, const Meta__ClusterObject *o)
 {
-	char text[CLUSTER_TEXT_MAX], ours[33], theirs[33];
-	const char *url = c->store[c->at]->url;
+	char text[CLUSTER_TEXT_MAX], theirs[33] = "(unreadable)";
 	if (o->uuid.len == 16 && memcmp(o->uuid.data, c->uuid, 16) == 0) {
 		next_store(c);
 		return;
 	}
-	print_uuid(c->uuid, ours);
 	if (o->uuid.len == 16)
 		print_uuid(o->uuid.data, theirs);
+	if (c->put)
+		print_unused(c, theirs, text);
 	else
-		snprintf(theirs, sizeof(theirs), "(unreadable)");
-	snprintf(text, sizeof(text),
-		 "database %s is of cluster %s, storage %s of cluster %s: they do not belong together. Start with the "
-		 "database and the storage of one cluster, or give a new cluster an empty storage prefix; a database that was "
-		 "lost is made again by `pico admin restore-metadata`",
-		 c->database, ours, url, theirs);
+		print_other(c, theirs, text);
 	refuse(c, text);
 }
 

@@ -261,6 +261,20 @@ bool meta_is_registered(const struct meta *m)
 	return e != NULL && e->boot_id.len == 16 && memcmp(e->boot_id.data, m->config.boot_id, 16) == 0;
 }
 
+/* A database file is of one node. With another id the node would serve nothing that is there: every topic stands at an owner
+ * that nobody starts again. */
+static bool is_of_another_node(struct meta *m)
+{
+	bool file = strncmp(m->sql->url, "sqlite:", 7) == 0 && strcmp(m->sql->url, "sqlite::memory:") != 0;
+	const Meta__NodeEntity *other = file ? state_node_next(m->state, 0) : NULL;
+	if (other == NULL || state_node(m->state, m->config.node) != NULL)
+		return false;
+	meta_refuse(m, "database %s is of node %" PRIu32 ", and --node-id is %" PRIu32 ": a SQLite database serves one node. Start "
+		    "with --node-id %" PRIu32 ", or give the new node a database and a storage prefix of its own",
+		    m->sql->url, other->node, m->config.node, other->node);
+	return true;
+}
+
 /* The state stands at the log's end and nothing is in flight: what is to be proposed? */
 static void choose_batch(struct meta *m)
 {
@@ -271,7 +285,7 @@ static void choose_batch(struct meta *m)
 			    state_format(m->state), STATE_FORMAT);
 	else if (!m->agreed)
 		check_cluster(m);
-	else if (!meta_is_registered(m))
+	else if (!meta_is_registered(m) && !is_of_another_node(m))
 		batch_propose_register(m);
 	else if (m->session == 0)
 		registered(m);

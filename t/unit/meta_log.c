@@ -589,8 +589,8 @@ static void test_cluster_refusals(void **arg)
 	world_stop(&w);
 	/* A new database on the old bucket, at every start. */
 	world_sql(&w, "DELETE FROM pico_log");
-	check_refused(&w, "do not belong together", "mem://data");
-	check_refused(&w, "do not belong together", "mem://data");
+	check_refused(&w, "is new, but storage", "mem://data");
+	check_refused(&w, "is new, but storage", "mem://data");
 	assert_memory_equal(w.store.cluster.bytes, ours.bytes, ours.n);
 	world_done(&w);
 }
