@@ -46,7 +46,7 @@ static bool take_header(struct binary *b, struct record_header *h)
 	h->name = wire_take(&b->r, wire_be32(&b->r));
 	h->value = wire_take(&b->r, wire_be32(&b->r));
 	if (b->r.failed)
-		return binary_fail(b, "a header ends behind the body");
+		return binary_fail(b, "a header reaches beyond the end of the request");
 	if (h->name.n > RECORD_HEADER_NAME_MAX)
 		return binary_fail(b, "a header name is longer than 64 KiB");
 	return utf8_is_valid(h->name) || binary_fail(b, "a header name is not UTF-8");
@@ -76,7 +76,7 @@ static bool take_key(struct binary *b, struct slice *ret_key)
 		return binary_fail(b, "the key is longer than 1 MiB");
 	if (n >= 0)
 		*ret_key = wire_take(&b->r, (size_t)n);
-	return !b->r.failed || binary_fail(b, "the key ends behind the body");
+	return !b->r.failed || binary_fail(b, "the key reaches beyond the end of the request");
 }
 
 /* False when it is refused, or the batch is full. */
@@ -89,7 +89,7 @@ static bool take_record(struct binary *b, struct record_batch_writer *w)
 		return false;
 	struct slice body = wire_take(&b->r, wire_be32(&b->r));
 	if (b->r.failed)
-		return binary_fail(b, "the record ends behind the body");
+		return binary_fail(b, "the record reaches beyond the end of the request");
 	record_batch_add(w, key, body, headers, n_headers);
 	return !w->out->failed;
 }

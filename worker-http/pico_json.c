@@ -9,7 +9,9 @@
  *                        null; anything else is kept as its JSON text
  *   headers_b64          {"name": base64}
  *
- * Members of other names are ignored.
+ *   seq, timestamp       those of a read, ignored: what was read can be appended elsewhere
+ *
+ * A member of another name is refused: `bdy` would be stored, and acknowledged, as a record without a body.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -50,6 +52,13 @@ static bool parse_fail(struct parser *p, const char *fmt, ...)
 	if (n > 0 && (size_t)n < p->fault_size)
 		vsnprintf(p->fault + n, p->fault_size - (size_t)n, fmt, ap);
 	va_end(ap);
+	return false;
+}
+
+/* What is wrong with the document, not with one of its records. */
+static bool document_fail(struct parser *p, const char *what)
+{
+	snprintf(p->fault, p->fault_size, "%s", what);
 	return false;
 }
 
@@ -219,6 +228,9 @@ static bool take_record_member(struct parser *p)
 		return take_headers(p, false);
 	if (json_string_is(key, "headers_b64"))
 		return take_headers(p, true);
+	if (!json_string_is(key, "seq") && !json_string_is(key, "timestamp"))
+		return parse_fail(p, "%.*s is no member of a record; body, body_b64, key, key_b64, headers, headers_b64 are",
+				  (int)(key.n < 60 ? key.n : 60), (const char *)key.p);
 	return json_skip(&p->json) != JSON_ERROR || parse_bad_json(p);
 }
 
@@ -264,7 +276,7 @@ static bool take_record(struct parser *p, struct record_batch_writer *w)
 static bool take_records(struct parser *p, struct record_batch_writer *w)
 {
 	if (json_next(&p->json) != JSON_ARRAY)
-		return p->json.error != NULL ? parse_bad_json(p) : parse_fail(p, "records must be an array");
+		return p->json.error != NULL ? parse_bad_json(p) : document_fail(p, "records must be an array");
 	for (;; p->index++) {
 		enum json_token t = json_next(&p->json);
 		if (t == JSON_ARRAY_END)
@@ -282,27 +294,24 @@ static bool take_document(struct parser *p, struct record_batch_writer *w)
 {
 	bool seen = false;
 	if (json_next(&p->json) != JSON_OBJECT)
-		return p->json.error != NULL ? parse_bad_json(p) : parse_fail(p, "the body must be {\"records\": [...]}");
+		return p->json.error != NULL ? parse_bad_json(p) : document_fail(p, "the body must be {\"records\": [...]}");
 	for (;;) {
 		enum json_token t = json_next(&p->json);
 		if (t == JSON_OBJECT_END)
 			break;
 		if (t != JSON_KEY)
 			return parse_bad_json(p);
-		if (!json_string_is(p->json.span, "records")) {
-			if (json_skip(&p->json) == JSON_ERROR)
-				return parse_bad_json(p);
-			continue;
-		}
+		if (!json_string_is(p->json.span, "records"))
+			return document_fail(p, "the body must be {\"records\": [...]} and nothing beside");
 		if (seen)
-			return parse_fail(p, "records is given twice");
+			return document_fail(p, "records is given twice");
 		seen = true;
 		if (!take_records(p, w))
 			return false;
 	}
 	if (json_next(&p->json) != JSON_END)
 		return parse_bad_json(p);
-	return w->count > 0 || parse_fail(p, "records is missing or empty");
+	return w->count > 0 || document_fail(p, "records is missing or empty");
 }
 
 int pico_json_batch(struct slice doc, struct buf *out, uint32_t *ret_count, char *fault, size_t fault_size)

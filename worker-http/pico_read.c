@@ -74,13 +74,13 @@ static bool take_position(struct request *r, struct read *read, struct buf *valu
 	if (param(r, "seq", value)) {
 		text = buf_slice(value);
 		if (text.n == 0) {
-			pico_bad_request(r, "empty offset");
+			pico_bad_request(r, "seq is empty; it is a number or now");
 			return false;
 		}
 	}
 	if (text.n == 0 || position_parse(text, &read->position))
 		return true;
-	pico_bad_request(r, "invalid offset token: %.*s", (int)(text.n < 100 ? text.n : 100), (const char *)text.p);
+	pico_bad_request(r, "seq is a number or now, not %.*s", (int)(text.n < 100 ? text.n : 100), (const char *)text.p);
 	return false;
 }
 
@@ -97,7 +97,7 @@ static bool take_format(struct request *r, struct read *read, struct buf *value)
 		read->format = FORMAT_BINARY;
 		return true;
 	}
-	pico_bad_request(r, "invalid format: %.*s", (int)(buf_len(value) < 100 ? buf_len(value) : 100),
+	pico_bad_request(r, "format is json, raw or binary, not %.*s", (int)(buf_len(value) < 100 ? buf_len(value) : 100),
 			 (const char *)buf_head(value));
 	return false;
 }
@@ -112,7 +112,7 @@ static bool take_live(struct request *r, struct read *read, struct buf *value)
 	if (slice_is(buf_slice(value), "sse"))
 		pico_not_supported(r, "live=sse");
 	else
-		pico_bad_request(r, "invalid live mode: %.*s", (int)(buf_len(value) < 100 ? buf_len(value) : 100),
+		pico_bad_request(r, "live is long-poll, not %.*s", (int)(buf_len(value) < 100 ? buf_len(value) : 100),
 				 buf_len(value) > 0 ? (const char *)buf_head(value) : "");
 	return false;
 }

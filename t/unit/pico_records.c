@@ -93,7 +93,7 @@ static void test_shapes(void **state)
 	expect_body(ONE("\"key_b64\":\"/w==\""), SHOWN(",\"key_b64\":\"/w==\",\"body\":\"\""), "");
 	expect_body(ONE("\"body\":\"a\\\"\\\\\\n\\u0001\\u00e9\\ud83d\\ude00\""),
 		    SHOWN(",\"body\":\"a\\\"\\\\\\n\\u0001\xc3\xa9\xf0\x9f\x98\x80\""), "a\"\\\n\x01\xc3\xa9\xf0\x9f\x98\x80");
-	expect_body(ONE("\"unknown\":[1,{\"a\":2}],\"body\":\"x\""), SHOWN(",\"body\":\"x\""), "x");
+	expect_body(ONE("\"seq\":7,\"timestamp\":[1],\"body\":\"x\""), SHOWN(",\"body\":\"x\""), "x");
 }
 
 static void test_header_shapes(void **state)
@@ -126,6 +126,9 @@ static void test_refused(void **state)
 {
 	static const struct { const char *json, *fault; } rows[] = {
 		{ "", "malformed JSON" }, { "{", "malformed JSON" }, { "[]", "the body must be" },
+		{ ONE("\"bdy\":\"x\""), "record 0: \"bdy\" is no member of a record" },
+		{ ONE("\"body\":\"x\",\"Key\":\"k\""), "record 0: \"Key\" is no member of a record" },
+		{ "{\"record\":[{}]}", "nothing beside" }, { "{\"records\":[{}],\"more\":1}", "nothing beside" },
 		{ "{}", "records is missing or empty" }, { "{\"records\":[]}", "records is missing or empty" },
 		{ "{\"records\":{}}", "records must be an array" }, { "{\"records\":[1]}", "a record must be an object" },
 		{ "{\"records\":[{},[]]}", "record 1: a record must be an object" },
