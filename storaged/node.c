@@ -15,6 +15,7 @@
 #include "storaged/expiry.h"
 #include "storaged/handle.h"
 #include "storaged/logs.h"
+#include "storaged/meta/log_card.h"
 #include "storaged/parts.h"
 #include "storaged/proposals.h"
 #include "storaged/retention.h"
@@ -346,6 +347,12 @@ static uint64_t on_engine_living(void *arg, uint64_t log_id)
 	return node_log_living(n, log_id);
 }
 
+static uint64_t on_engine_card(void *arg, uint64_t log_id, struct buf *ret)
+{
+	const struct node *n = arg;
+	return log_card_encode(meta_state(n->meta), log_id, ret);
+}
+
 static enum engine_session_state on_engine_session(void *arg, uint64_t session, uint64_t *ret_watermark)
 {
 	const struct node *n = arg;
@@ -375,6 +382,7 @@ static const struct engine_events engine_events = {
 	.recovered = on_engine_recovered,
 	.deleted = on_engine_deleted,
 	.living = on_engine_living,
+	.card = on_engine_card,
 	.session = on_engine_session,
 	.retention = on_engine_retention,
 	.retention_shortest = on_engine_retention_shortest,

@@ -221,6 +221,10 @@ check_PROGRAMS += t/30-node-forks
 t_30_node_forks_SOURCES = t/unit/node_forks.c t/unit/node_forks_lib.c t/unit/node_forks.h t/unit/node_world.c t/unit/node_world.h
 t_30_node_forks_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 check_PROGRAMS += t/30-node-kafka
+check_PROGRAMS += t/30-node-restore
+t_30_node_restore_SOURCES = t/unit/node_restore.c t/unit/node_forks_lib.c t/unit/node_forks.h t/unit/node_world.c t/unit/node_world.h
+t_30_node_restore_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
+
 NODE_KAFKA = t/unit/node_kafka.h t/unit/node_kafka_lib.c t/unit/node_world.c t/unit/node_world.h
 t_30_node_kafka_SOURCES = t/unit/node_kafka.c $(NODE_KAFKA)
 check_PROGRAMS += t/30-node-expiry
@@ -385,6 +389,6 @@ include t/bench/local.mk
 include t/sim/local.mk
 EXTRA_DIST += t/golden/meta_row.bin t/golden/meta_row_update.bin t/golden/meta_row_grow.bin t/golden/meta_row_commit.bin t/golden/meta_entity_topic.bin \
 	t/golden/meta_entity_object.bin t/golden/meta_row_fork.bin t/golden/meta_entity_fork.bin \
-	t/golden/meta_entity_soft_deleted.bin t/golden/cluster.bin t/golden/meta_export.bin t/golden/meta_export.py
+	t/golden/meta_entity_soft_deleted.bin t/golden/cluster.bin t/golden/log_card.bin t/golden/log_card.py t/golden/meta_export.bin t/golden/meta_export.py
 EXTRA_DIST += t/golden/ipc_hello.bin t/golden/ipc_append.bin t/golden/ipc_error.bin t/golden/ipc_release.bin
 include t/regress/local.mk

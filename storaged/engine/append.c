@@ -192,7 +192,6 @@ static void append_detach(struct engine_append *a)
 /* FrameMeta of an append; id_buf has room for the id and its end byte. */
 static void meta_fill(const struct engine_append *a, Frame__Meta *m, Frame__Producer *p, char *id_buf)
 {
-	frame__meta__init(m);
 	if (a->has_producer) {
 		frame__producer__init(p);
 		memcpy(id_buf, a->producer_id.p, a->producer_id.n);
@@ -262,7 +261,22 @@ static int64_t last_time(const struct engine *e, const struct log *log)
 struct draft {
 	struct frame frame;
 	uint8_t *at;
+	uint64_t card;                  /* number of the card that stands in it, or in one before */
 };
+
+/* The first frame of a log since it is open, and the first one since its topic's settings changed, say whose it is. The bytes
+ * are `card`'s, for the caller to end. */
+static void card_fill(const struct engine_append *a, Frame__Meta *m, struct draft *d, struct buf *card)
+{
+	const struct engine *e = a->engine;
+	const uint64_t known = a->log->open->card;
+	buf_init(card, SIZE_MAX);
+	d->card = e->events.card != NULL ? e->events.card(e->arg, a->log->id, NULL) : 0;
+	if (d->card == known)
+		return;
+	e->events.card(e->arg, a->log->id, card);
+	m->card = (ProtobufCBinaryData){ .data = buf_head(card), .len = buf_len(card) };
+}
 
 /* Copies the payload. false: no room, nothing happened. */
 static bool draft_make(struct engine_append *a, int64_t now_ms, struct draft *ret)
@@ -271,6 +285,9 @@ static bool draft_make(struct engine_append *a, int64_t now_ms, struct draft *re
 	Frame__Meta meta;
 	Frame__Producer producer;
 	char id_buf[PRODUCER_ID_MAX + 1];
+	struct buf card;
+	frame__meta__init(&meta);
+	card_fill(a, &meta, ret, &card);
 	meta_fill(a, &meta, &producer, id_buf);
 	int64_t last_ms = last_time(a->engine, log);
 	struct frame f = {
@@ -281,14 +298,17 @@ static bool draft_make(struct engine_append *a, int64_t now_ms, struct draft *re
 	f.meta.n = frame__meta__get_packed_size(&meta);
 	f.payload.n = a->payload.n;
 	uint8_t *at = arena_reserve(&a->engine->arena, (uint32_t)frame_size(f.meta.n, f.payload.n));
+	if (at != NULL)
+		frame__meta__pack(&meta, at + FRAME_HEADER);
+	buf_done(&card);
 	if (at == NULL)
 		return false;
-	frame__meta__pack(&meta, at + FRAME_HEADER);
 	f.meta.p = at + FRAME_HEADER;
 	f.payload.p = at + FRAME_HEADER + frame_pad(f.meta.n);
 	if (f.payload.n > 0)
 		memcpy((uint8_t *)f.payload.p, a->payload.p, f.payload.n);
-	*ret = (struct draft){ .frame = f, .at = at };
+	ret->frame = f;
+	ret->at = at;
 	return true;
 }
 
@@ -310,6 +330,7 @@ static void draft_commit(struct engine_append *a, const struct draft *d)
 	frame_encode(d->at, f);
 	uint64_t ticket = wal_commit(&a->engine->wal, d->at, (uint32_t)frame_size(f->meta.n, f->payload.n), &seq,
 				     &body_position);
+	a->log->open->card = d->card;
 	append_submit(a, f, ticket, seq, body_position);
 }
 

@@ -6,6 +6,7 @@
 #ifndef STORAGED_ENGINE_ENGINE_EVENTS_H
 #define STORAGED_ENGINE_ENGINE_EVENTS_H
 
+#include "common/buf.h"
 #include "storaged/data/catalogue.h"
 #include "storaged/segment.h"
 
@@ -50,6 +51,9 @@ struct engine_events {
 	void (*deleted)(void *arg, const struct object_id *ids, size_t n, engine_proposed_cb *done, void *done_arg);
 	/* Nobody is shown offsets of the log below this; UINT64_MAX: none, the log is gone for ever. Never falls. */
 	uint64_t (*living)(void *arg, uint64_t log_id);
+	/* What the store is told of the log's topic, beside its records: appended to *ret unless that is NULL. What changed with the
+	 * topic's settings has another number; 0: nothing is told. NULL: of no log. */
+	uint64_t (*card)(void *arg, uint64_t log_id, struct buf *ret);
 	/* The log's rule; false: it is gone, or all of it is kept. NULL: of every log. */
 	bool (*retention)(void *arg, uint64_t log_id, struct engine_retention *ret_rule);
 	/* The shortest time of any rule in force, or a shorter one; < 0: none goes by time. by_size: one may go by size. */

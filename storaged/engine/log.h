@@ -15,11 +15,9 @@
 #include "storaged/engine/frame_facts.h"
 #include "storaged/engine/producer.h"
 
-/*
- * Where a batch stands: bytes [position, position + length) of WAL object seq of a session, which is in the arena. latest_ms is the maximum
- * of all maximum timestamps up to this batch's: it rises whatever the order of times, so both questions about
- * times are a binary search. 32 bytes.
- */
+/* Where a batch stands: bytes [position, position + length) of WAL object seq of a session, which is in the arena. latest_ms is
+ * the maximum of all maximum timestamps up to this batch's: it rises whatever the order of times, so both questions about times
+ * are a binary search. 32 bytes. */
 struct frame_ref {
 	uint64_t base;
 	int64_t latest_ms;
@@ -100,6 +98,7 @@ struct log_open {
 	struct frame_place *replay;     /* owned; in order */
 	uint32_t n_replay, replay_capacity;
 	struct log_load *load;          /* under way */
+	uint64_t card;                  /* number of the card that was written last since it is open; 0: none */
 	struct engine_wait *waits, *late_waits; /* late: planted bug */
 };
 

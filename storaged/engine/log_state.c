@@ -226,10 +226,11 @@ static void draft_choose(struct draft *d, const struct log *log, uint64_t since)
 	d->m.complete = d->m.n_producers + d->m.n_kafka == n;
 }
 
-void log_state_encode(struct log *log, uint64_t since, struct buf *ret_entry)
+void log_state_encode(struct log *log, uint64_t since, struct slice card, struct buf *ret_entry)
 {
 	struct draft d;
 	draft_choose(&d, log, since);
+	d.m.card = (ProtobufCBinaryData){ .data = (uint8_t *)card.p, .len = card.n };
 	struct log_open *o = log->open;
 	o->has_entry = true;
 	o->n_incomplete = d.m.complete ? 0 : o->n_incomplete + 1;

@@ -14,9 +14,9 @@
  * Encodes the packed state as the log's next entry: complete when its producers take at most DATA_STATE_COMPLETE_MAX
  * bytes, when DATA_STATE_INCOMPLETE_MAX entries in a row were not, or when it is the first of its epoch; else only with
  * the producers that wrote from offset `since` on, the log's end when the entry before was written. A producer is
- * named with its whole window, and not when it was idle for too long. Counts the entry.
+ * named with its whole window, and not when it was idle for too long. card: what is told of its topic. Counts the entry.
  */
-void log_state_encode(struct log *log, uint64_t since, struct buf *ret_entry);
+void log_state_encode(struct log *log, uint64_t since, struct slice card, struct buf *ret_entry);
 
 /* A fresh state from an entry that was decoded and folded: everything in it is durable. epoch: the log's present one. */
 void log_state_load(struct log_state *s, const Frame__State *entry, uint32_t epoch);

@@ -277,6 +277,7 @@ static void build_begin(struct packer *p)
 	struct engine *e = p->engine;
 	p->build = (struct pack_build){
 		.node = e->config.node, .session = e->sessions[e->n_sessions - 1].session, .number = &e->next_object,
+		.events = &e->events, .arg = e->arg,
 	};
 	p->build_id = 0;
 	p->phase = PACK_BUILD;

@@ -6,8 +6,8 @@
  *
  * It packs in the order of sessions: nothing of one before every older one is RECOVERED. One pack at a time.
  *
- * Invariant: what a pack holds follows from its WAL objects and the entries before alone, so the state at the
- * watermark and the frames above it are always the whole of a log.
+ * Invariant: what a pack holds follows from its WAL objects and the entries before alone (but for the cards), so the state at
+ * the watermark and the frames above it are always the whole of a log.
  */
 #ifndef STORAGED_ENGINE_PACK_H
 #define STORAGED_ENGINE_PACK_H
@@ -53,6 +53,8 @@ struct pack_outputs {
 struct pack_build {
 	uint32_t node;
 	uint64_t session;
+	const struct engine_events *events;     /* the engine's; whose logs they are */
+	void *arg;
 	uint64_t *number;               /* of the next object: the engine's, since merges make objects meanwhile */
 	struct pack_outputs outputs;
 	struct data_builder *run;       /* of level 0, being filled */

@@ -76,13 +76,17 @@ static void log_begin(struct pack_build *b, const struct pack_log *l)
 
 static void log_end(struct pack_build *b, const struct pack_log *l)
 {
-	struct buf entry = { 0 };
+	struct buf entry = { 0 }, card;
+	buf_init(&card, SIZE_MAX);
 	if (b->own != NULL && data_builder_is_empty(b->own))
 		data_builder_free(b->own);
 	else if (b->own != NULL)
 		output_close(b, b->own);
 	b->own = NULL;
-	log_state_encode(l->log, b->base, &entry);
+	if (b->events->card != NULL)
+		b->events->card(b->arg, l->log->id, &card);
+	log_state_encode(l->log, b->base, buf_slice(&card), &entry);
+	buf_done(&card);
 	data_builder_state(b->run, l->log->id, buf_slice(&entry));
 	buf_done(&entry);
 	b->in_log = false;

@@ -14,6 +14,7 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/meta/meta_export.c \
 	storaged/meta/meta_propose.c \
 	storaged/meta/meta_snapshot.c \
+	storaged/meta/log_card.c storaged/meta/log_card.h \
 	storaged/meta/name_index.c storaged/meta/name_index.h \
 	storaged/meta/object_message.c storaged/meta/object_message.h \
 	storaged/meta/snapshot.c storaged/meta/snapshot.h \

@@ -7,7 +7,9 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/offline/fsck_wal.c \
 	storaged/offline/object_file.c storaged/offline/object_file.h \
 	storaged/offline/restore.c storaged/offline/restore.h storaged/offline/restore_priv.h \
+	storaged/offline/restore_types.h \
 	storaged/offline/restore_build.c \
+	storaged/offline/restore_cards.c \
 	storaged/offline/restore_export.c \
 	storaged/offline/restore_logs.c \
 	storaged/offline/restore_place.c \

@@ -60,12 +60,16 @@ static void restoring_done(struct restoring *r)
 	for (size_t i = 0; i < r->n_session_entities; i++)
 		meta__session_entity__free_unpacked(r->session_entity[i], NULL);
 	for (size_t i = 0; i < r->n_topics; i++)
-		meta__topic_entity__free_unpacked(r->topic[i], NULL);
+		meta__topic_entity__free_unpacked(r->topic[i].e, NULL);
+	for (size_t i = 0; i < r->n_cards; i++)
+		meta__log_card__free_unpacked(r->card[i].card, NULL);
 	for (size_t i = 0; i < r->n_objects; i++)
 		object_file_done(&r->object[i].file);
 	for (size_t i = 0; i < r->n_sessions; i++)
 		free(r->session[i].wal);
 	state_free(r->state);
+	state_free(r->topics_now);
+	free(r->card);
 	free(r->node);
 	free(r->session_entity);
 	free(r->topic);
@@ -91,13 +95,20 @@ int restore(struct shelf *data, struct shelf *wal, struct slice export, struct r
 	return ok ? 0 : -1;
 }
 
-void restored_done(struct restored *r)
+void restored_forget(struct restored *r)
 {
 	for (size_t i = 0; i < r->n_entities; i++) {
 		free((void *)r->entity[i].key.p);
 		free((void *)r->entity[i].payload.p);
 	}
 	free(r->entity);
+	r->entity = NULL;
+	r->n_entities = 0;
+}
+
+void restored_done(struct restored *r)
+{
+	restored_forget(r);
 	free((void *)r->row.payload.p);
 	buf_done(&r->report);
 	*r = (struct restored){ 0 };

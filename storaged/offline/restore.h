@@ -27,6 +27,8 @@ struct restored {
  * or p == NULL for the newest one in `data`. 0, or -1 and words in ret->fault. Follow with restored_done(). */
 int restore(struct shelf *data, struct shelf *wal, struct slice export, struct restored *ret);
 void restored_done(struct restored *r);
+/* Its entities alone. */
+void restored_forget(struct restored *r);
 
 /* Writes it as a new database at path, in one piece: what is there must not exist, or be an empty database. 0 or -1. */
 int restored_write(struct restored *r, const char *path);

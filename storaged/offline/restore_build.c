@@ -13,6 +13,7 @@
 #include "storaged/meta/snapshot.h"
 #include "storaged/offline/restore_priv.h"
 
+#define SHOWN_MAX 100u          /* lines of one kind in the report */
 #define PRODUCER_IDS_SKIPPED (1ll << 32)        /* given out after the export and not seen in any record */
 
 static void emit(struct restoring *r, const char *key, const ProtobufCMessage *m)
@@ -152,7 +153,7 @@ static void build_objects(struct restoring *r)
 
 /* -------------------------------------------------------------------------- topics */
 
-static void topic_emit(struct restoring *r, const Meta__TopicEntity *t)
+void restore_emit_topic(struct restoring *r, const Meta__TopicEntity *t)
 {
 	char key[64];
 	int n = snprintf(key, sizeof(key), "topic/");
@@ -161,51 +162,113 @@ static void topic_emit(struct restoring *r, const Meta__TopicEntity *t)
 	emit(r, key, &t->base);
 }
 
-static void build_topic(struct restoring *r, Meta__TopicEntity *t)
+static void topic_say(struct restoring *r, const struct r_topic *t)
 {
-	for (size_t p = 0; p < t->n_partitions; p++) {
-		const struct r_log *log = restore_log(r, t->partitions[p]->log_id);
-		if (log->contradicts)
-			return;
-		t->partitions[p]->start = log->start;
-		t->partitions[p]->epoch = log->epoch;
-	}
-	topic_emit(r, t);
+	const Meta__TopicEntity *e = t->e;
+	if (t->is_new && !t->is_made_up)
+		restore_say(r, "%s was made after the export%s: %zu partition%s, settings as of its last records%s", e->name,
+			    e->source.len > 0 ? ", as a fork" : "", e->n_partitions, e->n_partitions == 1 ? "" : "s",
+			    e->soft_deleted ? "; deleted since, but for its forks" : "");
+	else if (t->is_changed)
+		restore_say(r, "%s was changed after the export: %zu partition%s, settings as of its last records", e->name,
+			    e->n_partitions, e->n_partitions == 1 ? "" : "s");
 }
 
-/* A log whose topic came after the export: its records are there, its name is lost. Its topic id follows from cluster and
- * log, so that two restores agree. */
+static void build_topic(struct restoring *r, const struct r_topic *t)
+{
+	for (size_t p = 0; p < t->e->n_partitions; p++) {
+		const struct r_log *log = restore_log(r, t->e->partitions[p]->log_id);
+		t->e->partitions[p]->start = log->start;
+		t->e->partitions[p]->epoch = log->epoch;
+	}
+	restore_emit_topic(r, t->e);
+}
+
+/* What recovery would not take is left out, and with it what was forked from it. */
+static void contradictions_drop(struct restoring *r)
+{
+	for (size_t i = 0; i < r->n_topics; i++) {
+		struct r_topic *t = &r->topic[i];
+		for (size_t p = 0; !t->gone && p < t->e->n_partitions; p++)
+			t->gone = restore_log(r, t->e->partitions[p]->log_id)->contradicts;
+	}
+	restore_gone_spread(r);
+}
+
+/* A topic of one partition. Its id follows from cluster and log, so that two restores agree. */
+struct made_topic {
+	Meta__TopicEntity e;
+	Meta__PartitionEntity partition, *partitions[1];
+	uint8_t id[16];
+	char name[64];
+};
+
+static void topic_make_up(const struct restoring *r, struct made_topic *t, uint64_t log_id, uint32_t owner, int64_t created_ms)
+{
+	const struct slice uuid = slice_of(state_cluster_uuid(r->state), 16);
+	meta__topic_entity__init(&t->e);
+	meta__partition_entity__init(&t->partition);
+	put_be64(t->id, state_chain_next(log_id, uuid));
+	put_be64(t->id + 8, state_chain_next(~log_id, uuid));
+	snprintf(t->name, sizeof(t->name), RESTORE_PREFIX "%016" PRIx64, log_id);
+	t->e.topic_id = (ProtobufCBinaryData){ .len = 16, .data = t->id };
+	t->e.name = t->name;
+	t->e.content_type = (char *)"application/octet-stream";
+	t->e.settings_version = 1;
+	t->e.created_ms = created_ms;
+	t->e.n_partitions = 1;
+	t->e.partitions = t->partitions;
+	t->partitions[0] = &t->partition;
+	t->partition.log_id = log_id;
+	t->partition.owner = owner;
+}
+
+/* A log whose first frame is not at 0 is a fork's: it has a source that shows nothing. */
+static void nameless_fork(struct restoring *r, const struct r_log *log, struct made_topic *t)
+{
+	struct made_topic source;
+	topic_make_up(r, &source, r->cluster->next_log_id++, log->owner, log->first_ms);
+	source.e.soft_deleted = true;
+	source.partition.start = log->start;
+	restore_emit_topic(r, &source.e);
+	t->e.source = (ProtobufCBinaryData){ .len = 16, .data = must_memdup(source.id, 16) };
+	t->partition.parent_log = source.partition.log_id;
+	t->partition.parent_end = t->partition.fork_offset = log->start;
+}
+
+/* A log whose topic came after the export, without a card: its records are there, its name is lost. */
 static void build_nameless(struct restoring *r, const struct r_log *log)
 {
-	Meta__TopicEntity t = META__TOPIC_ENTITY__INIT;
-	Meta__PartitionEntity p = META__PARTITION_ENTITY__INIT, *partitions[1] = { &p };
-	uint8_t id[16];
-	char name[64], alias[64];
-	put_be64(id, state_chain_next(log->id, slice_of(state_cluster_uuid(r->state), 16)));
-	put_be64(id + 8, state_chain_next(~log->id, slice_of(state_cluster_uuid(r->state), 16)));
-	snprintf(name, sizeof(name), RESTORE_PREFIX "%016" PRIx64, log->id);
+	struct made_topic t;
+	char alias[64];
+	topic_make_up(r, &t, log->id, log->owner, log->first_ms);
 	snprintf(alias, sizeof(alias), "restored.log-%016" PRIx64, log->id);
-	t.topic_id = (ProtobufCBinaryData){ .len = 16, .data = id };
-	t.name = name;
-	t.kafka_topic = alias;
-	t.content_type = (char *)"application/octet-stream";
-	t.settings_version = 1;
-	t.created_ms = log->first_ms;
-	t.n_partitions = 1;
-	t.partitions = partitions;
-	p.log_id = log->id;
-	p.owner = log->owner;
-	p.epoch = log->epoch;
-	p.start = log->start;
-	topic_emit(r, &t);
-	restore_say(r, "%s: offsets %" PRIu64 " to %" PRIu64 " of a topic made after the export; nobody knows its name, settings "
-		    "and which partition it was", name, log->start, log->end);
+	t.e.kafka_topic = alias;
+	t.partition.epoch = log->epoch;
+	t.partition.start = log->start;
+	if (!log->has_entry && log->start > 0)
+		nameless_fork(r, log, &t);
+	restore_emit_topic(r, &t.e);
+	free(t.e.source.data);
+	restore_say(r, "%s: offsets %" PRIu64 " to %" PRIu64 " of a topic made after the export, by a release that did not store "
+		    "with records whose they are; nobody knows its name, settings and which partition it was", t.name, log->start,
+		    log->end);
 }
 
 static void build_topics(struct restoring *r)
 {
-	for (size_t i = 0; i < r->n_topics; i++)
-		build_topic(r, r->topic[i]);
+	size_t n_said = 0;
+	contradictions_drop(r);
+	for (size_t i = 0; i < r->n_topics; i++) {
+		struct r_topic *t = &r->topic[i];
+		if (t->gone)
+			continue;
+		build_topic(r, t);
+		if ((t->is_new || t->is_changed) && ++n_said <= SHOWN_MAX)
+			topic_say(r, t);
+	}
+	if (n_said > SHOWN_MAX)
+		restore_say(r, "and %zu more that were made or changed after the export", n_said - SHOWN_MAX);
 	for (size_t i = 0; i < r->n_logs; i++) {
 		const struct r_log *log = &r->log[i];
 		if (log->topic == NULL && !log->dead && !log->contradicts && log->end > log->start)
@@ -217,13 +280,18 @@ static void build_topics(struct restoring *r)
 
 /* --------------------------------------------------------------------------- all */
 
+void restore_emit_cluster(struct restoring *r)
+{
+	emit(r, "cluster", &r->cluster->base);
+}
+
 static void build_cluster(struct restoring *r)
 {
 	uint64_t seen = (uint64_t)(r->producer_id_max + 1);
 	if (r->cluster->next_producer_id < seen)
 		r->cluster->next_producer_id = seen;
 	r->cluster->next_producer_id += PRODUCER_IDS_SKIPPED;
-	emit(r, "cluster", &r->cluster->base);
+	restore_emit_cluster(r);
 }
 
 bool restore_build(struct restoring *r)
@@ -235,8 +303,8 @@ bool restore_build(struct restoring *r)
 	build_cluster(r);
 	if (r->n_foreign > 0)
 		restore_say(r, "%zu objects have names that no release gives; `pico fsck` names them", r->n_foreign);
-	restore_say(r, "not known: topics deleted after the export are back, as far as their records are there; settings, trims "
-		    "and closes without a record that came after it are lost");
+	restore_say(r, "not known: topics deleted after the export are back, as far as their records are there; topics made after it "
+		    "without a record are not; settings, trims and closes after it that no record followed are lost");
 	struct state *s = state_new();
 	int err = state_load(s, r->out->row.idx, r->out->entity, r->out->n_entities);
 	state_free(s);

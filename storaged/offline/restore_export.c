@@ -53,6 +53,14 @@ static bool has_prefix(struct slice key, const char *prefix)
 	must((list)[(count) - 1] != NULL); \
 } while (0)
 
+static void topic_unpack(struct restoring *r, struct slice bytes)
+{
+	r->topic = must_realloc(r->topic, (r->n_topics + 1) * sizeof(*r->topic));
+	struct r_topic *t = &r->topic[r->n_topics++];
+	*t = (struct r_topic){ .e = meta__topic_entity__unpack(NULL, bytes.n, bytes.p) };
+	must(t->e != NULL);
+}
+
 /* state_load() took them, so they decode. Objects are read from its catalogue. */
 static void unpack(struct restoring *r, const struct sql_entity *e)
 {
@@ -63,7 +71,7 @@ static void unpack(struct restoring *r, const struct sql_entity *e)
 	else if (has_prefix(e->key, "session/"))
 		UNPACK(r->session_entity, r->n_session_entities, session, e->payload);
 	else if (has_prefix(e->key, "topic/"))
-		UNPACK(r->topic, r->n_topics, topic, e->payload);
+		topic_unpack(r, e->payload);
 }
 
 static bool take(struct restoring *r, const struct export_header *h, const struct sql_entity *e, size_t n)

@@ -25,11 +25,20 @@ static void name_of(const struct r_log *log, char ret[600])
 
 /* ------------------------------------------------------------------------ ends */
 
-/* By sessions in order: what recovery will do. */
+uint64_t restore_frames_begin(const struct restoring *r, const struct r_log *log)
+{
+	uint32_t partition;
+	if (log->has_entry)
+		return log->next;
+	const struct state_topic *t = state_topic_by_log(r->topics_now, log->id, &partition);
+	return t == NULL ? log->start : state_partition_parent(t, partition).end;
+}
+
+/* By sessions in order: what recovery will do. A fork that wrote nothing ends where its source's records do. */
 static void ends_look(struct restoring *r)
 {
 	for (size_t i = 0; i < r->n_logs; i++)
-		r->log[i].end = r->log[i].has_entry ? r->log[i].next : 0;
+		r->log[i].end = restore_frames_begin(r, &r->log[i]);
 	for (size_t i = 0; i < r->n_sessions; i++) {
 		const struct r_session *s = &r->session[i];
 		for (size_t w = 0; w < s->n_wal; w++)
@@ -49,7 +58,7 @@ static uint64_t readable_from(const struct restoring *r, uint64_t log_id, uint64
 {
 	uint32_t partition;
 	for (unsigned depth = 0; depth <= STATE_FORK_DEPTH_MAX && end > floor; depth++) {
-		const struct state_topic *t = state_topic_by_log(r->state, log_id, &partition);
+		const struct state_topic *t = state_topic_by_log(r->topics_now, log_id, &partition);
 		struct state_parent parent = { 0 };
 		if (t != NULL)
 			parent = state_partition_parent(t, partition);
@@ -81,23 +90,12 @@ static void log_start(struct restoring *r, struct r_log *log, size_t *n_raised)
 
 /* ------------------------------------------------------------------ contradictions */
 
-/* Where recovery expects a log's first frame: at its end in data objects; without those a fork's where its own records
- * begin. */
-static uint64_t frames_begin(const struct restoring *r, const struct r_log *log)
-{
-	uint32_t partition;
-	if (log->has_entry)
-		return log->next;
-	const struct state_topic *t = state_topic_by_log(r->state, log->id, &partition);
-	return t == NULL ? 0 : state_partition_parent(t, partition).end;
-}
-
 /* It takes a log's frames one behind the other. */
 static void frames_walk(struct restoring *r)
 {
 	uint64_t *next = must_calloc(r->n_logs + 1, sizeof(*next));
 	for (size_t i = 0; i < r->n_logs; i++)
-		next[i] = frames_begin(r, &r->log[i]);
+		next[i] = restore_frames_begin(r, &r->log[i]);
 	for (size_t i = 0; i < r->n_sessions; i++) {
 		const struct r_session *s = &r->session[i];
 		for (size_t w = 0; w < s->n_wal; w++)

@@ -99,7 +99,7 @@ static bool goes_on(const struct restoring *r, const struct r_session *s, size_t
 		if (unpacked == NULL)
 			continue;
 		const struct r_log *log = restore_log(r, unpacked->log_id);
-		return unpacked->base <= (log->has_entry ? log->next : 0) ||
+		return unpacked->base <= restore_frames_begin(r, log) ||
 		       (log->topic != NULL && unpacked->base == log->topic->partitions[log->partition]->start);
 	}
 	return true;
@@ -257,7 +257,7 @@ static bool records_are_elsewhere(const struct restoring *r, size_t self)
 	for (size_t k = 0; k < f->n_blocks; k++) {
 		const struct data_index_entry *b = &f->block[k];
 		const struct r_log *log = restore_log(r, b->log_id);
-		uint64_t start = log == NULL || log->topic == NULL ? 0 : state_log_living_start(r->state, log->id);
+		uint64_t start = log == NULL || log->topic == NULL ? 0 : state_log_living_start(r->topics_now, log->id);
 		uint64_t base = b->base > start ? b->base : start;
 		if (log != NULL && !log->dead && base < b->end && !restore_has(r, b->log_id, base, b->end, self))
 			return false;

@@ -34,6 +34,12 @@ static bool object_add(struct restoring *r, const struct shelf_key *key, struct 
 	o->live = !o->marked;
 	if (o->file.footer.newest_ms > r->newest_ms)
 		r->newest_ms = o->file.footer.newest_ms;
+	for (size_t i = 0; i < o->file.n_states && fault == NULL; i++) {
+		const Frame__State *e = o->file.state[i];
+		fault = restore_card_add(r, e->log_id, e->next, e->card);
+	}
+	if (fault != NULL)
+		return restore_fail(r, "%s in %s: %s", key->key, r->data->url, fault);
 	for (size_t i = 0; i < o->file.n_states; i++)
 		for (size_t k = 0; k < o->file.state[i]->n_kafka; k++)
 			if (o->file.state[i]->kafka[k]->id > r->producer_id_max)
@@ -105,6 +111,8 @@ static const char *frame_add(struct restoring *r, const struct frame *f)
 		if (facts.has_claim && facts.claim.id > r->producer_id_max)
 			r->producer_id_max = facts.claim.id;
 	}
+	if (fault == NULL)
+		fault = restore_card_add(r, f->log_id, facts.next, m->card);
 	frame__meta__free_unpacked(m, NULL);
 	return fault;
 }
@@ -231,23 +239,33 @@ static void logs_unite(struct restoring *r)
 
 static void logs_name(struct restoring *r)
 {
+	for (size_t i = 0; i < r->n_logs; i++)
+		r->log[i].dead = r->log[i].id < r->exported_log_id;
 	for (size_t i = 0; i < r->n_topics; i++) {
-		for (uint32_t p = 0; p < r->topic[i]->n_partitions; p++) {
-			struct r_log *log = restore_log(r, r->topic[i]->partitions[p]->log_id);
-			log->topic = r->topic[i];
+		Meta__TopicEntity *t = r->topic[i].e;
+		for (uint32_t p = 0; p < t->n_partitions; p++) {
+			struct r_log *log = restore_log(r, t->partitions[p]->log_id);
+			if (log == NULL)
+				continue;       /* of one that is gone */
+			log->topic = r->topic[i].gone ? NULL : t;
 			log->partition = p;
+			log->dead = r->topic[i].gone;
 		}
 	}
-	for (size_t i = 0; i < r->n_logs; i++)
-		r->log[i].dead = r->log[i].topic == NULL && r->log[i].id < r->cluster->next_log_id;
+}
+
+static void logs_add_topics(struct restoring *r)
+{
+	for (size_t i = 0; i < r->n_topics; i++) {
+		const Meta__TopicEntity *t = r->topic[i].e;
+		for (size_t p = 0; !r->topic[i].gone && p < t->n_partitions; p++)
+			log_see(r, t->partitions[p]->log_id, t->partitions[p]->epoch, t->partitions[p]->owner, 0);
+	}
+	logs_unite(r);
 }
 
 static void logs_collect(struct restoring *r)
 {
-	for (size_t i = 0; i < r->n_topics; i++)
-		for (size_t p = 0; p < r->topic[i]->n_partitions; p++)
-			log_see(r, r->topic[i]->partitions[p]->log_id, r->topic[i]->partitions[p]->epoch,
-				r->topic[i]->partitions[p]->owner, 0);
 	for (size_t i = 0; i < r->n_objects; i++) {
 		const struct object_file *f = &r->object[i].file;
 		for (size_t k = 0; k < f->n_states; k++)
@@ -265,7 +283,6 @@ static void logs_collect(struct restoring *r)
 			}
 	}
 	logs_unite(r);
-	logs_name(r);
 }
 
 bool restore_read(struct restoring *r)
@@ -275,5 +292,9 @@ bool restore_read(struct restoring *r)
 	if (r->n_sessions > 0)
 		qsort(r->session, r->n_sessions, sizeof(*r->session), compare_sessions);
 	logs_collect(r);
+	if (!restore_cards(r))
+		return false;
+	logs_add_topics(r);
+	logs_name(r);
 	return true;
 }

@@ -3,7 +3,8 @@
  * What an operator does without a node, over the buckets. At the end of every run: fsck, which has nothing to say of a node
  * that serves. And the database is lost: everybody dies; a new database is built from the buckets, beginning with some export that was ever
  * written there, the newest or an old one; a node starts on it. Every record that the final logs have is there again, at its
- * offset, under its own topic or under a made-up name. What an old export cannot know (trims, deletes) is not asked for.
+ * offset, under its own topic's name, forks with what they show of their sources. What an old export cannot know (trims,
+ * deletes, forks that nothing was written to) is not asked for.
  */
 #include "t/sim/run.h"
 
@@ -23,6 +24,8 @@
 struct lost_log {
 	uint32_t index;                 /* in the history */
 	uint64_t log_id;
+	uint8_t topic_id[16];
+	bool own_records;               /* not only what it shows of its source */
 };
 
 struct lost {
@@ -88,6 +91,12 @@ void fsck_buckets(struct run *r)
 
 /* ----------------------------------------------------------------------- before */
 
+static bool has_own_records(struct run *r, const struct state_topic *t, uint32_t partition)
+{
+	const struct log *log = node_log(nodes_serving(r)->node, t, partition);
+	return log == NULL || log_next(log) > state_partition_parent(t, partition).end;
+}
+
 static void remember(struct run *r, struct lost *l)
 {
 	const struct state *s = meta_state(nodes_serving(r)->node->meta);
@@ -95,8 +104,12 @@ static void remember(struct run *r, struct lost *l)
 		const struct run_topic *t = r->topics[i];
 		const struct state_topic *known = state_topic_by_id(s, t->id);
 		for (uint32_t p = 0; known != NULL && p < t->n_partitions && p < known->n_partitions; p++)
-			if (r->history.logs[t->log[p]].read_back)
-				l->log[l->n_logs++] = (struct lost_log){ t->log[p], known->partition[p].log_id };
+			if (r->history.logs[t->log[p]].read_back) {
+				struct lost_log *x = &l->log[l->n_logs++];
+				*x = (struct lost_log){ .index = t->log[p], .log_id = known->partition[p].log_id };
+				memcpy(x->topic_id, known->id, sizeof(x->topic_id));
+				x->own_records = has_own_records(r, known, p);
+			}
 	}
 }
 
@@ -167,13 +180,15 @@ static void check_log(struct run *r, struct sim_node *n, const struct lost_log *
 	uint32_t partition;
 	size_t first = r->history.n_records;
 	const struct state_topic *t = state_topic_by_log(meta_state(n->node->meta), l->log_id, &partition);
-	/* A fork that was made after the export: nothing in the bucket says what it was forked from. */
-	if (log->source != HIST_NONE && (t == NULL || state_partition_parent(t, partition).log_id == 0))
-		return;
-	if (t == NULL && log->n_records > 0)
+	/* A fork that was made after the export: nothing in the bucket says so before something is written to it. */
+	if (t == NULL && log->n_records > 0 && l->own_records)
 		run_fault(r, "after a restore: log %llu is gone, and had %zu records", (unsigned long long)l->log_id, log->n_records);
 	if (t == NULL || log->n_records == 0)
 		return;
+	if (t->soft_deleted)
+		run_fault(r, "after a restore: log %llu is deleted, and was not", (unsigned long long)l->log_id);
+	if (memcmp(t->id, l->topic_id, sizeof(t->id)) != 0)
+		run_fault(r, "after a restore: log %llu is another topic's, %s", (unsigned long long)l->log_id, t->name);
 	memcpy(topic.id, t->id, sizeof(topic.id));
 	if (partition >= RUN_PARTITIONS)
 		return;

@@ -340,7 +340,7 @@ void admin_turn(struct client *c)
 	} else if (r->n_topics < RUN_TOPICS / 2 && sim_chance(s, r->churn ? 60 : 300)) {
 		unsigned number = (unsigned)sim_below(s, 6);    /* the same names again and again */
 		create_topic(c, "temporary", number, number % RUN_PARTITIONS + 1);
-	} else if (r->n_topics < RUN_TOPICS / 3 * 2 && !r->loses_database && !t->delete_sent && sim_chance(s, 350)) {
+	} else if (r->n_topics < RUN_TOPICS / 3 * 2 && !t->delete_sent && sim_chance(s, 350)) {
 		fork_topic(c, t);       /* an export knows too little of what is forked after it */
 	} else if (t->temporary && !t->delete_sent && sim_chance(s, r->churn ? 60 : 300)) {
 		end_topic(c, t, sim_chance(s, 500));

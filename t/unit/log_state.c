@@ -91,7 +91,7 @@ static Frame__State *decoded(size_t i)
 static Frame__State *write_entry(void)
 {
 	must(n_entries < ENTRIES_MAX);
-	log_state_encode(log_, since, &entries[n_entries++]);
+	log_state_encode(log_, since, slice_of(NULL, 0), &entries[n_entries++]);
 	since = log_->open->packed.next;
 	return decoded(n_entries - 1);
 }
@@ -264,7 +264,7 @@ static void test_complete_up_to_4_kib(void **state)
 		grown[log_->open->packed.extra->producers.entries[16].id_len++] = 'y';
 		struct buf one;
 		const char *fault;
-		log_state_encode(log_, since, &one);
+		log_state_encode(log_, since, slice_of(NULL, 0), &one);
 		s = data_state_decode(buf_slice(&one), 42, &fault);
 		assert_non_null(s);
 		without = *s;

@@ -13,9 +13,12 @@
 
 #include "common/must.h"
 #include "storaged/meta/cluster.h"
+#include "storaged/meta/log_card.h"
 #include "storaged/meta/snapshot.h"
 #include "storaged/meta/state_fork.h"
 #include "t/unit/meta_fixture.h"
+
+#define FORK_LOG 4              /* of partition 1 of the golden fork */
 
 static void assert_same_topic(const struct state_topic *a, const struct state_topic *b)
 {
@@ -423,8 +426,78 @@ static void write_golden_fork(void)
 	fixture_keep(&f, &k);
 	check_golden_entity(&k, "topic/46464646464646464646464646464646", "meta_entity_fork.bin");
 	check_golden_entity(&k, "topic/54545454545454545454545454545454", "meta_entity_soft_deleted.bin");
+	struct buf card;
+	buf_init(&card, 4096);
+	assert_int_equal(log_card_encode(f.s, FORK_LOG, &card), 1);
+	check_golden("log_card.bin", buf_head(&card), buf_len(&card));
+	assert_int_equal(log_card_encode(f.s, FORK_LOG, NULL), 1);
+	assert_int_equal(log_card_encode(f.s, FORK_LOG + 1, &card), 0);        /* nobody's */
+	buf_done(&card);
 	kept_done(&k);
 	fixture_done(&f);
+}
+
+/* A topic of more partitions than a card has room for names its own alone; configs that do not fit are left out. */
+static void test_card_bounds(void **arg)
+{
+	struct fixture f;
+	struct buf card;
+	char value[4001];
+	uint64_t log_id = 0;
+	uint32_t partition = 0;
+	fixture_new(&f);
+	memset(value, 'v', 4000);
+	value[4000] = '\0';
+	struct create_args a = { .name = "/wide", .partitions = LOG_CARD_PARTITIONS_MAX + 1, .config = { "retention.ms", value },
+				 .id = 'W' };
+	assert_int_equal(fixture_create(&f, &a), PICO_OK);
+	for (uint32_t i = 0; i <= LOG_CARD_PARTITIONS_MAX; i++) {
+		const struct state_topic *t = state_topic_next_log(f.s, log_id, &log_id, &partition);
+		assert_int_equal(t->n_partitions, LOG_CARD_PARTITIONS_MAX + 1);
+		buf_init(&card, SIZE_MAX);
+		log_card_encode(f.s, log_id, &card);
+		assert_true(buf_len(&card) <= LOG_CARD_MAX);
+		Meta__LogCard *c = log_card_decode(buf_slice(&card), log_id);
+		assert_non_null(c);
+		assert_int_equal(c->partition, i);
+		assert_int_equal(c->topic->n_partitions, 1);
+		assert_int_equal(c->topic->partitions[0]->log_id, log_id);
+		assert_int_equal(c->topic->n_config, buf_len(&card) > 4000);
+		assert_null(log_card_decode(buf_slice(&card), log_id + 1));
+		meta__log_card__free_unpacked(c, NULL);
+		buf_done(&card);
+	}
+	fixture_done(&f);
+}
+
+static void card_spoil(const uint8_t *good, size_t n, size_t at, uint8_t value)
+{
+	uint8_t bytes[512];
+	memcpy(bytes, good, n);
+	bytes[at] = value;
+	assert_null(log_card_decode(slice_of(bytes, n), FORK_LOG));
+}
+
+static void test_golden_card(void **arg)
+{
+	uint8_t bytes[512];
+	struct slice s = read_golden("log_card.bin", bytes, sizeof(bytes));
+	Meta__LogCard *c = log_card_decode(s, FORK_LOG);
+	assert_non_null(c);
+	assert_true(c->partition == 1 && c->n_partitions == 2 && c->topic->n_partitions == 2);
+	assert_string_equal(c->topic->name, "/orders/fork");
+	assert_int_equal(c->topic->partitions[0]->parent_end, 290);
+	assert_int_equal(c->n_sources, 1);
+	assert_string_equal(c->sources[0]->topic->name, "/orders/eu");
+	assert_int_equal(log_card_log(c->sources[0]), 2);
+	meta__log_card__free_unpacked(c, NULL);
+	assert_null(log_card_decode(s, FORK_LOG - 1));  /* the other partition's */
+	assert_null(log_card_decode(slice_of(s.p, s.n - 1), FORK_LOG));
+	assert_null(log_card_decode(slice_of(NULL, 0), FORK_LOG));
+	card_spoil(bytes, s.n, 1, 0);
+	card_spoil(bytes, s.n, 1, 2);
+	card_spoil(bytes, s.n, 3, 3);
+	card_spoil(bytes, s.n, 27, 'x');        /* the name's slash */
 }
 
 static void test_golden(void **arg)
@@ -614,7 +687,7 @@ int main(void)
 		cmocka_unit_test(test_load_refuses_sessions),
 		cmocka_unit_test(test_golden), cmocka_unit_test(test_golden_read), cmocka_unit_test(test_golden_settings),
 		cmocka_unit_test(test_golden_objects), cmocka_unit_test(test_golden_fork),
-		cmocka_unit_test(test_chain),
+		cmocka_unit_test(test_card_bounds), cmocka_unit_test(test_golden_card), cmocka_unit_test(test_chain),
 	};
 	return cmocka_run_group_tests_name("meta_snapshot", tests, NULL, NULL);
 }

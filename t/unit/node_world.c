@@ -129,6 +129,15 @@ void node_down(void)
 	node_free(node);
 }
 
+void world_database(const char *path)
+{
+	char url[4096], fault[256];
+	sql->ops->free(sql);
+	snprintf(url, sizeof(url), "sqlite:%s", path);
+	if (sql_log_open(env, url, &sql, fault, sizeof(fault)) != 0)
+		fail_msg("%s", fault);
+}
+
 int world_set_up(void **state)
 {
 	char fault[256];

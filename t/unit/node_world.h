@@ -27,6 +27,8 @@ extern void (*world_config)(struct node_config *c);
 void node_up(void);
 /* Ends the node as a crash would; no call that writes is under way. */
 void node_down(void);
+/* Between node_down() and node_up(): another database. */
+void world_database(const char *path);
 /* Turns the loop until it is true; fails after 20 s. */
 void run_until(const bool *done);
 /* Turns the loop for so long, or until it is true: which it returns. */
