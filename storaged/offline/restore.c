@@ -59,6 +59,8 @@ static void restoring_done(struct restoring *r)
 		meta__node_entity__free_unpacked(r->node[i], NULL);
 	for (size_t i = 0; i < r->n_session_entities; i++)
 		meta__session_entity__free_unpacked(r->session_entity[i], NULL);
+	for (size_t i = 0; i < r->n_kv; i++)
+		meta__kv_entity__free_unpacked(r->kv[i], NULL);
 	for (size_t i = 0; i < r->n_topics; i++)
 		meta__topic_entity__free_unpacked(r->topic[i].e, NULL);
 	for (size_t i = 0; i < r->n_cards; i++)
@@ -73,6 +75,7 @@ static void restoring_done(struct restoring *r)
 	free(r->node);
 	free(r->session_entity);
 	free(r->topic);
+	free(r->kv);
 	free(r->object);
 	free(r->session);
 	free(r->frame);

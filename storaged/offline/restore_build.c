@@ -9,12 +9,14 @@
 
 #include "common/must.h"
 #include "common/wire.h"
+#include "storaged/meta/kv.h"
 #include "storaged/meta/object_message.h"
 #include "storaged/meta/snapshot.h"
 #include "storaged/offline/restore_priv.h"
 
 #define SHOWN_MAX 100u          /* lines of one kind in the report */
 #define PRODUCER_IDS_SKIPPED (1ll << 32)        /* given out after the export and not seen in any record */
+#define VERSIONS_SKIPPED (1ull << 32)           /* of small values, likewise */
 
 static void emit(struct restoring *r, const char *key, const ProtobufCMessage *m)
 {
@@ -285,12 +287,23 @@ void restore_emit_cluster(struct restoring *r)
 	emit(r, "cluster", &r->cluster->base);
 }
 
+/* Small values are the export's. */
+static void build_kv(struct restoring *r)
+{
+	for (size_t i = 0; i < r->n_kv; i++) {
+		char key[sizeof("kv/") + KV_KEY_MAX];
+		snprintf(key, sizeof(key), "kv/%s", r->kv[i]->key);
+		emit(r, key, &r->kv[i]->base);
+	}
+}
+
 static void build_cluster(struct restoring *r)
 {
 	uint64_t seen = (uint64_t)(r->producer_id_max + 1);
 	if (r->cluster->next_producer_id < seen)
 		r->cluster->next_producer_id = seen;
 	r->cluster->next_producer_id += PRODUCER_IDS_SKIPPED;
+	r->cluster->kv_version += VERSIONS_SKIPPED;
 	restore_emit_cluster(r);
 }
 
@@ -300,6 +313,7 @@ bool restore_build(struct restoring *r)
 	build_sessions(r);
 	build_objects(r);
 	build_topics(r);
+	build_kv(r);
 	build_cluster(r);
 	if (r->n_foreign > 0)
 		restore_say(r, "%zu objects have names that no release gives; `pico fsck` names them", r->n_foreign);

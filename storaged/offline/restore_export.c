@@ -72,6 +72,8 @@ static void unpack(struct restoring *r, const struct sql_entity *e)
 		UNPACK(r->session_entity, r->n_session_entities, session, e->payload);
 	else if (has_prefix(e->key, "topic/"))
 		topic_unpack(r, e->payload);
+	else if (has_prefix(e->key, "kv/"))
+		UNPACK(r->kv, r->n_kv, kv, e->payload);
 }
 
 static bool take(struct restoring *r, const struct export_header *h, const struct sql_entity *e, size_t n)

@@ -93,6 +93,8 @@ struct restoring {
 	Meta__ClusterEntity *cluster;
 	Meta__NodeEntity **node;
 	Meta__SessionEntity **session_entity;
+	Meta__KvEntity **kv;
+	size_t n_kv;
 	struct r_topic *topic;          /* of the export, then with those that cards tell of, by id */
 	size_t n_nodes, n_session_entities, n_topics;
 	uint64_t exported_log_id;       /* logs from here on came after the export */

@@ -237,6 +237,31 @@ static void old_check(void)
 	asked_done(&a);
 }
 
+/* A small value that the export has. */
+static void value_put(void)
+{
+	struct asked a;
+	Ipc__KvPutRequest r = IPC__KV_PUT_REQUEST__INIT;
+	r.key = "tokens/one";
+	r.value = (ProtobufCBinaryData){ .data = (uint8_t *)"value", .len = 5 };
+	ask(&a, IPC_KV_PUT, &r.base, NOTHING);
+	assert_int_equal(a.error.kind, PICO_OK);
+	asked_done(&a);
+}
+
+static void value_check(void)
+{
+	struct asked a;
+	Ipc__KvGetRequest r = IPC__KV_GET_REQUEST__INIT;
+	r.key = "tokens/one";
+	ask(&a, IPC_KV_GET, &r.base, NOTHING);
+	assert_int_equal(a.error.kind, PICO_OK);
+	const Ipc__KvGetAnswer *k = (const Ipc__KvGetAnswer *)a.answer;
+	assert_int_equal(k->entry->value.len, 5);
+	assert_memory_equal(k->entry->value.data, "value", 5);
+	asked_done(&a);
+}
+
 /* Deleted and made again under the same name: the first one is known to be gone. */
 static void again_change(struct model *again)
 {
@@ -290,6 +315,7 @@ static void run(bool packed)
 	create(&a, "/old", 1);
 	asked_done(&a);
 	append_to("/old", 0, 3);
+	value_put();
 	struct slice export = export_now();
 	late_create();
 	old_change();
@@ -306,6 +332,7 @@ static void run(bool packed)
 	model_check(&again);
 	late_check();
 	old_check();
+	value_check();
 	for (int i = 0; i < 7; i++)     /* all of it goes on */
 		if (i != 3)
 			model_push(&fork[i], 2, CODEC_NONE, 100);
