@@ -111,9 +111,7 @@ int admin_fail(const struct cli *cli, const struct cli_response *r)
 {
 	struct buf text;
 	buf_init(&text, 65536);
-	if (r->status == 404)
-		buf_put_str(&text, "that is no admin listener (--admin)");
-	else if (r->status == 0)
+	if (r->status == 0)
 		buf_printf(&text, "%.*s; is a node running there? (--admin)", (int)buf_len(&r->body), (const char *)buf_head(&r->body));
 	else
 		admin_field(buf_slice(&r->body), "message", &text);
@@ -145,6 +143,15 @@ void admin_path(struct buf *out, const char *prefix, const char *name)
 		else
 			buf_printf(out, "%%%02X", (unsigned char)*c);
 	}
+}
+
+/* A path that names nothing is there on every admin listener. */
+static int path_fail(const struct cli *cli, const struct cli_response *r, const char *path)
+{
+	bool names = strchr(path + strlen("/admin/"), '/') != NULL;
+	if (r->status == 404 && !names)
+		return cli_fail(CLI_FAILED, "%s: that is no admin listener (--admin)", cli->endpoint);
+	return admin_fail(cli, r);
 }
 
 static void page_get(struct cli *cli, const struct printing *p, uint64_t n, struct cli_response *ret)
@@ -191,7 +198,7 @@ int admin_print_list(struct cli *cli, const struct admin_list *list, int argc, c
 		if (r.status == 200)
 			print_answer(&p, buf_slice(&r.body));
 		else
-			code = admin_fail(cli, &r);
+			code = path_fail(cli, &r, list->path);
 		cli_response_done(&r);
 	}
 	if (code == CLI_OK && p.has_more)
@@ -221,7 +228,7 @@ int admin_export(struct cli *cli, int argc, char **argv)
 	cli_request(cli, "POST", "/admin/export", NULL, slice_of("", 0), 310000, &r);
 	buf_init(&key, 4096);
 	if (r.status != 200) {
-		code = admin_fail(cli, &r);
+		code = path_fail(cli, &r, "/admin/export");
 	} else if (cli->json) {
 		printf("%.*s", (int)buf_len(&r.body), (const char *)buf_head(&r.body));
 	} else {

@@ -151,6 +151,9 @@ static void error_words(const struct cli_response *r, struct buf *out)
 
 int cli_response_fail(const struct cli *cli, const struct cli_response *r, const char *stream)
 {
+	if (r->status == 0 && strncmp(cli->endpoint, "https:", 6) == 0)
+		return cli_fail(CLI_FAILED, "%s: %.*s; a node does not speak TLS yet: give http://", cli->endpoint,
+				(int)buf_len(&r->body), (char *)buf_head(&r->body));
 	if (r->status == 0)
 		return cli_fail(CLI_FAILED, "%s: %.*s; is a node running there?", cli->endpoint, (int)buf_len(&r->body),
 				(char *)buf_head(&r->body));

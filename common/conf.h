@@ -48,6 +48,8 @@ enum conf_id {
 struct conf_origins {
 	enum conf_origin of[CONF_N];    /* which origin each value has */
 	bool secret_in_argv;            /* one was there and is overwritten: worth a warning */
+	char mistyped[80];              /* a variable that is no option, and nearly one; "": none */
+	enum conf_id mistyped_for;
 };
 
 void conf_init(struct conf *c);     /* the defaults */

@@ -189,6 +189,18 @@ static bool split_variable(char *variable, char ret_name[static CONF_NAME_MAX], 
 	return true;
 }
 
+/* Kept for a warning; a fault it is not, for it may be somebody else's. */
+static void note_mistyped(struct loader *l, const char *name)
+{
+	const struct conf_row *nearest = conf_nearest(name);
+	if (nearest == NULL)
+		return;
+	snprintf(l->origins->mistyped, sizeof(l->origins->mistyped), "PICO_%s", name);
+	for (char *c = l->origins->mistyped; *c != '\0'; c++)
+		*c = *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c;
+	l->origins->mistyped_for = (enum conf_id)(nearest - conf_rows);
+}
+
 /* Variables that are no option belong to others (the command line client has some) and are left alone. */
 static void load_environment(struct loader *l, char **environ_, bool only_config)
 {
@@ -197,7 +209,9 @@ static void load_environment(struct loader *l, char **environ_, bool only_config
 		if (!split_variable(*environ_, name, &value))
 			continue;
 		const struct conf_row *row = conf_find(name);
-		if (row != NULL && only_config == (row == &conf_rows[CONF_ID_config]))
+		if (row == NULL)
+			note_mistyped(l, name);
+		else if (only_config == (row == &conf_rows[CONF_ID_config]))
 			set(l, row, value, CONF_ENVIRONMENT);
 	}
 }

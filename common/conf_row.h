@@ -36,4 +36,7 @@ void conf_print(const struct conf *c, const struct conf_row *row, struct buf *ou
 /* The line for a name that is none: its new name, or the nearest one. */
 void conf_unknown(const char *spelled, struct buf *out);
 
+/* The option whose name is a few edits from that; NULL: none is. */
+const struct conf_row *conf_nearest(const char *spelled);
+
 #endif

@@ -56,22 +56,28 @@ static size_t distance(const char *a, const char *b)
 	return row[n];
 }
 
-void conf_unknown(const char *spelled, struct buf *out)
+const struct conf_row *conf_nearest(const char *spelled)
 {
-	char name[CONF_NAME_MAX];
 	const struct conf_row *nearest = NULL;
 	size_t best = strlen(spelled) / 3 + 1;
-	for (size_t i = 0; i < sizeof(old_names) / sizeof(old_names[0]); i++) {
-		if (conf_name_is(old_names[i].old, spelled)) {
-			buf_printf(out, "--%s %s\n", spelled, old_names[i].now);
-			return;
-		}
-	}
 	for (unsigned i = 0; i < CONF_N; i++) {
 		size_t d = distance(spelled, conf_rows[i].name);
 		if (d < best) {
 			best = d;
 			nearest = &conf_rows[i];
+		}
+	}
+	return nearest;
+}
+
+void conf_unknown(const char *spelled, struct buf *out)
+{
+	char name[CONF_NAME_MAX];
+	const struct conf_row *nearest = conf_nearest(spelled);
+	for (size_t i = 0; i < sizeof(old_names) / sizeof(old_names[0]); i++) {
+		if (conf_name_is(old_names[i].old, spelled)) {
+			buf_printf(out, "--%s %s\n", spelled, old_names[i].now);
+			return;
 		}
 	}
 	buf_printf(out, "--%.100s: there is no such option", spelled);

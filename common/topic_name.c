@@ -37,16 +37,16 @@ static bool path_has_dot_segment(struct slice path)
 const char *topic_path_fault(struct slice path)
 {
 	if (path.n == 0 || path.p[0] != '/')
-		return "a topic's path begins with '/'";
+		return "a stream's path begins with '/'";
 	if (path.n == 1)
-		return "the root is no topic";
+		return "the root is no stream";
 	if (path.n > TOPIC_PATH_MAX)
-		return "a topic's path has at most 512 bytes";
+		return "a stream's path has at most 512 bytes";
 	for (size_t i = 0; i < path.n; i++)
 		if (!path_byte_is_good(path.p[i]))
-			return "a topic's path has printable ASCII only, without space, '?' and '#'";
+			return "a stream's path has printable ASCII only, without space, '?' and '#'";
 	if (path_has_dot_segment(path))
-		return "a topic's path has no segment '.' or '..'";
+		return "a stream's path has no segment '.' or '..'";
 	return NULL;
 }
 

@@ -136,6 +136,9 @@ void options_warn(const struct supervisor *s)
 	if (s->origins.secret_in_argv)
 		log_warn("a secret stood on the command line and is overwritten there; better: --meta-url-file, PGPASSFILE, "
 			 "--auth-bootstrap-token-file, or LoadCredential= of systemd");
+	if (s->origins.mistyped[0] != '\0')
+		log_warn("%s in the environment is no option and has no effect; did you mean %s?", s->origins.mistyped,
+			 conf_name(s->origins.mistyped_for));
 	if (strcmp(s->conf.meta_url, "sqlite::memory:") == 0)
 		log_warn("mem:// keeps nothing: every record is gone when this node ends");
 	warn_later(s);

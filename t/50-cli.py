@@ -44,6 +44,8 @@ def _():
 def _():
     out, err = pico("--endpoint", "http://127.0.0.1:1", "ls", code=1)
     assert len(err.splitlines()) == 1 and "is a node running" in err, err
+    out, err = pico("--endpoint", "https://127.0.0.1:1", "ls", code=1)
+    assert len(err.splitlines()) == 1 and "give http://" in err, err
 
 
 @tap.test("create, append, read, head")

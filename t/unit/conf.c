@@ -171,6 +171,19 @@ static void test_precedence(void **state)
 	unload(&l);
 }
 
+static void test_mistyped_variable(void **state)
+{
+	struct loaded l;
+	load(&l, ARGV("--slots=7"), ENV("PICO_NODE_IDD=4", "PICO_ENDPOINT=http://x", "PICO_TEST_STORE=s3"));
+	assert_int_equal(l.n, 0);
+	assert_string_equal(l.origins.mistyped, "PICO_NODE_IDD");
+	assert_int_equal(l.origins.mistyped_for, CONF_ID_node_id);
+	unload(&l);
+	load(&l, ARGV("--slots=7"), ENV("PICO_ENDPOINT=http://x", "PICO_ADMIN_ENDPOINT=http://x", "PICO_LIBEXEC=/x", "PICO_BUILD=/b"));
+	assert_string_equal(l.origins.mistyped, "");
+	unload(&l);
+}
+
 static void test_bad_file(void **state)
 {
 	char path[] = "/tmp/pico-conf-XXXXXX", flag[64];
@@ -313,7 +326,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults), cmocka_unit_test(test_flags),
 		cmocka_unit_test(test_refusals), cmocka_unit_test(test_value_is_not_a_flag),
-		cmocka_unit_test(test_precedence), cmocka_unit_test(test_bad_file),
+		cmocka_unit_test(test_precedence), cmocka_unit_test(test_mistyped_variable),
+		cmocka_unit_test(test_bad_file),
 		cmocka_unit_test(test_secrets), cmocka_unit_test(test_meta_url_file),
 		cmocka_unit_test(test_directories), cmocka_unit_test(test_write_read),
 		cmocka_unit_test(test_help_names_every_option),
