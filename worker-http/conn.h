@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One HTTP/1.1 connection: socket, time-outs, order of answers, back-pressure.
- *
- * Requests of a connection are started in order. Appends that follow each other run side by side; any
- * other request starts when all before it are answered. Answers leave in order. Bounds: max-inflight
- * requests, conn-buffer-size of waiting bodies and answers; beyond either the socket is not read.
+ * One HTTP connection: socket, time-outs, memory, back-pressure. What is spoken on it: conn_version.h.
  */
 #ifndef WORKER_HTTP_CONN_H
 #define WORKER_HTTP_CONN_H

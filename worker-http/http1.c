@@ -34,10 +34,10 @@ bool http1_is_in_head(const struct http1 *p)
 	return p->state == START && buf_len(&p->in) > p->eat;
 }
 
-void http1_shrink(struct http1 *p)
+void http1_shrink(struct http1 *p, size_t keep)
 {
 	must(http1_is_idle(p));
-	buf_reset(&p->in, 4096);
+	buf_reset(&p->in, keep);
 	p->eat = 0;
 }
 

@@ -80,8 +80,8 @@ bool http1_is_idle(const struct http1 *p);
 /* Some bytes of a head have come, but not all. */
 bool http1_is_in_head(const struct http1 *p);
 
-/* While idle: keeps little memory. */
-void http1_shrink(struct http1 *p);
+/* While idle: keeps so much memory at most. */
+void http1_shrink(struct http1 *p, size_t keep);
 
 /* Case-insensitive comparison with lower-case text. */
 bool http1_is_word(struct slice s, const char *lower);

@@ -10,7 +10,8 @@ worker_http_libworkerhttp_a_SOURCES = \
 	worker-http/admin_storage.c \
 	worker-http/admin_topics.c \
 	worker-http/batch_cache.c worker-http/batch_cache.h \
-	worker-http/conn.c worker-http/conn.h \
+	worker-http/conn.c worker-http/conn.h worker-http/conn_version.h \
+	worker-http/conn_h1.c \
 	worker-http/http1.c worker-http/http1.h \
 	worker-http/pico.h \
 	worker-http/pico_append.c \

@@ -223,6 +223,18 @@ void answer_ahead(struct request *r)
 	r->on_answer(r);
 }
 
+void answer_put_fields(struct request *r, struct buf *out)
+{
+	const struct answer *a = &r->answer;
+	buf_printf(out, "Date: %s\r\n", server_date(r->server));
+	buf_put_slice(out, buf_slice(&a->fields));
+	buf_printf(out, "Cache-Control: %s\r\nX-Content-Type-Options: nosniff\r\n"
+		   "Cross-Origin-Resource-Policy: same-origin\r\nX-Request-Id: %s\r\n",
+		   a->cache_control != NULL ? a->cache_control : "no-store", r->id);
+	if (a->status == 429 || a->status == 503)
+		buf_put_str(out, "Retry-After: 1\r\n");
+}
+
 void answer_break(struct request *r)
 {
 	r->answer.broken = true;

@@ -124,5 +124,7 @@ size_t request_piece_max(const struct request *r);
 struct request *request_new(struct server *server, const struct http1_head *head);
 /* Abandons its call. */
 void request_free(struct request *r);
+/* The answer's header lines, those that every answer has included, but for what frames the body. */
+void answer_put_fields(struct request *r, struct buf *out);
 
 #endif
