@@ -374,7 +374,8 @@ EXTRA_DIST += t/clients/README t/clients/install t/clients/kcat.py t/clients/kaf
 	t/clients/java/pom.xml t/clients/js/form.js t/clients/js/kafkajs.js t/clients/js/platformatic.js \
 	t/clients/js/package.json t/clients/js/package-lock.json
 EXTRA_DIST += t/lib/kafka_proxy.py t/lib/kafka_capture.py t/lib/kafka_clients.py t/lib/kafka_form.py \
-	t/50-broker-clients.py t/50-broker-bytes.py t/50-broker-members.py t/50-broker-lost-answers.py t/70-regress-producer-ids.py
+	t/50-broker-clients.py t/50-broker-bytes.py t/50-broker-members.py t/50-broker-lost-answers.py t/70-regress-producer-ids.py \
+	t/70-regress-one-client.py
 all-checks:
 	cd $(srcdir) && t/all-checks
 

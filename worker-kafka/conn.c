@@ -47,6 +47,8 @@ struct conn {
 
 	uint64_t since_ms;              /* the last thing that came, or the last answer that left */
 	uint64_t sent_ms;               /* the socket took something, or began to have something to take */
+	uint64_t frame_ms;              /* the frame that is being read began */
+	uint64_t answer_ms;             /* the answer that is being sent began */
 	uint64_t muted_until_ms;        /* throttled: not read before; 0: not */
 	bool starved;                   /* waits until all connections hold at most wake_at */
 	size_t wake_at;
@@ -179,6 +181,13 @@ static uint64_t conn_now(const struct conn *c)
 	return env_now_ms(c->server->env);
 }
 
+/* Each byte is news that a client lives. While others wait for memory, it has to be through with what it holds in the
+ * time that it may otherwise pause. */
+static uint64_t conn_patience(const struct conn *c, uint64_t news_ms, uint64_t began_ms)
+{
+	return c->server->wake_at != 0 ? began_ms : news_ms;
+}
+
 /* Until when what it waits for must have come. 0: it waits for us. */
 static uint64_t conn_deadline(const struct conn *c)
 {
@@ -186,10 +195,12 @@ static uint64_t conn_deadline(const struct conn *c)
 	if (c->lingering)
 		return 0;
 	if (c->sending)
-		return c->sent_ms + conf->stall_timeout_ms;
+		return conn_patience(c, c->sent_ms, c->answer_ms) + conf->stall_timeout_ms;
 	if (c->server->full || c->first != NULL || c->starved || c->muted_until_ms != 0)
 		return 0;
-	if (c->reading != NULL || buf_len(&c->in) > 0)
+	if (c->reading != NULL)
+		return conn_patience(c, c->since_ms, c->frame_ms) + conf->body_timeout_ms;
+	if (buf_len(&c->in) > 0)
 		return c->since_ms + conf->body_timeout_ms;
 	return c->since_ms + conf->idle_timeout_ms;
 }
@@ -279,6 +290,7 @@ static bool conn_begin_frame(struct conn *c)
 		return false;
 	buf_consume(&c->in, KAFKA_FRAME_LENGTH);
 	c->reading = request_new(c, c->server, (uint32_t)size - KAFKA_FRAME_LENGTH);
+	c->frame_ms = conn_now(c);
 	conn_report(c);
 	return true;
 }
@@ -403,7 +415,7 @@ static void conn_pop(struct conn *c)
 	if (c->first == NULL)
 		c->last = &c->first;
 	c->n_requests--;
-	c->since_ms = conn_now(c);
+	c->since_ms = c->answer_ms = conn_now(c);
 	if (r->throttled)
 		c->muted_until_ms = c->since_ms + THROTTLE_MS;
 	request_free(r);
@@ -456,7 +468,7 @@ static bool conn_write(struct conn *c)
 		return false;
 	}
 	if (!c->sending)
-		c->sent_ms = conn_now(c);
+		c->sent_ms = c->answer_ms = conn_now(c);
 	c->sending = true;
 	ssize_t n = sock_send(c->sock, iov, n_runs);
 	if (n < 0) {

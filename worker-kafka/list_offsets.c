@@ -3,12 +3,16 @@
  * ListOffsets: ends of partitions, and where a time is. storaged names the batch, which is read and decoded here, one
  * partition after the other: the first offset whose timestamp is at or after the time, whatever their order. What made
  * storaged choose the batch may lie before the start of the log, or be nowhere but in the batch's header: then a bounded
- * number of bytes behind it is looked through.
+ * number of bytes behind it is looked through. Each look decompresses a batch, so it takes a share of the loop's turn, a
+ * partition is named once, and what the request's time does not suffice for is not looked for.
  */
 #include "worker-kafka/api.h"
 
+#include <stdlib.h>
+
 #define READS_MAX 16u
 #define READ_BYTES (1u << 20)           /* of a read behind the batch */
+#define LOOK_SHARE (TURNS_SHARE / 4)    /* so many looks begin in a turn, of all connections */
 
 enum what { WHAT_LATEST = -1, WHAT_EARLIEST = -2, WHAT_MAX_TIMESTAMP = -3, WHAT_EARLIEST_LOCAL = -4 };
 
@@ -29,11 +33,12 @@ struct list {
 	size_t *asked;
 	size_t n_asked;
 	size_t at;                      /* the part that is looked into */
+	uint64_t deadline_ms;           /* of all looks together */
 };
 
 /* ------------------------------------------------------------------ inside batches */
 
-static void look_next(struct request *r);
+static void look_next(void *arg);
 
 static bool is_better(const struct part *p, const struct record *record)
 {
@@ -44,12 +49,15 @@ static bool is_better(const struct part *p, const struct record *record)
 	return record->timestamp_ms >= p->in->timestamp;
 }
 
-static void find_record(struct record_decoder *decoder, const struct record_batch *b, struct part *p)
+static void find_record(struct server *s, const struct record_batch *b, struct part *p)
 {
+	struct record_decoder *decoder = &s->decoder;
 	struct record record;
 	if (p->in->timestamp != WHAT_MAX_TIMESTAMP && b->max_timestamp < p->in->timestamp)
 		return;
-	if (record_decoder_open(decoder, b) != 0)
+	int fault = record_decoder_open(decoder, b);
+	turns_spend(&s->turns, b->bytes.n + buf_len(&decoder->scratch));
+	if (fault != 0)
 		return;
 	while (record_decoder_next(decoder, &record) == 1) {
 		if (!is_better(p, &record))
@@ -69,7 +77,7 @@ static void look_into(struct request *r, struct part *p, const struct topics_pie
 	struct slice bytes;
 	batch_cursor_init(&cursor, pieces);
 	while (p->out->offset < 0 && batch_cursor_next(&cursor, &bytes) == 1 && record_batch_read(bytes, &b) == 0)
-		find_record(&r->server->decoder, &b, p);
+		find_record(r->server, &b, p);
 	batch_cursor_done(&cursor);
 }
 
@@ -102,16 +110,9 @@ static void on_batches(struct request *r, const struct pico_error *e, const Prot
 	look_next(r);
 }
 
-static void look_next(struct request *r)
+static void look(struct request *r, struct part *p)
 {
 	struct list *d = r->state;
-	while (d->at < d->n_parts && !d->parts[d->at].looking)
-		d->at++;
-	if (d->at == d->n_parts) {
-		request_answer(r, d->response);
-		return;
-	}
-	struct part *p = &d->parts[d->at];
 	Ipc__ReadRequest m = IPC__READ_REQUEST__INIT;
 	Ipc__LogRef log = IPC__LOG_REF__INIT;
 	Ipc__TopicRef topic = IPC__TOPIC_REF__INIT;
@@ -122,7 +123,25 @@ static void look_next(struct request *r)
 	m.partition_given = true;
 	m.from = (int64_t)p->from;
 	m.max_bytes = p->n_reads++ == 0 ? 1 : READ_BYTES;
-	request_call(r, IPC_READ, &m.base, NO_PAYLOAD, request_deadline(r, 0), on_batches);
+	request_call(r, IPC_READ, &m.base, NO_PAYLOAD, d->deadline_ms, on_batches);
+}
+
+static void look_next(void *arg)
+{
+	struct request *r = arg;
+	struct list *d = r->state;
+	bool late = env_now_ms(r->server->env) >= d->deadline_ms;
+	for (; d->at < d->n_parts && (late || !d->parts[d->at].looking); d->at++)
+		if (d->parts[d->at].looking)
+			d->parts[d->at].out->error_code = KAFKA_REQUEST_TIMED_OUT;
+	if (d->at == d->n_parts) {
+		request_answer(r, d->response);
+		return;
+	}
+	if (turns_wait(&r->server->turns, &r->turn))
+		return;
+	turns_spend(&r->server->turns, LOOK_SHARE);
+	look(r, &d->parts[d->at]);
 }
 
 /* ------------------------------------------------------------------ lookup */
@@ -197,20 +216,50 @@ static void fill_part(const struct part *p, Ipc__LookupRequest__Part *to)
 	}
 }
 
+static int by_log(const void *a, const void *b)
+{
+	const struct part *x = *(const struct part *const *)a, *y = *(const struct part *const *)b;
+	int order = memcmp(x->want->info->id, y->want->info->id, sizeof(x->want->info->id));
+	return order != 0 ? order : (x->in->partition_index > y->in->partition_index) -
+		(x->in->partition_index < y->in->partition_index);
+}
+
+/* Each part's error. Which of two questions about one partition is meant, nobody knows. False: no room. */
+static bool parts_check(struct request *r)
+{
+	struct list *d = r->state;
+	struct part **good = REQUEST_NEW(r, struct part *, d->n_parts);
+	size_t n = 0;
+	if (good == NULL)
+		return false;
+	for (size_t i = 0; i < d->n_parts; i++) {
+		d->parts[i].out->error_code = (int16_t)part_error(r, &d->parts[i]);
+		if (d->parts[i].out->error_code == KAFKA_NONE)
+			good[n++] = &d->parts[i];
+	}
+	if (n > 1)
+		qsort(good, n, sizeof(good[0]), by_log);
+	for (size_t i = 1; i < n; i++)
+		if (by_log(&good[i - 1], &good[i]) == 0)
+			good[i - 1]->out->error_code = good[i]->out->error_code = KAFKA_INVALID_REQUEST;
+	return true;
+}
+
 static void list_ask(struct request *r)
 {
 	struct list *d = r->state;
+	d->deadline_ms = request_deadline(r, 0);
+	r->turn = (struct turn){ .run = look_next, .arg = r };
 	Ipc__LookupRequest m = IPC__LOOKUP_REQUEST__INIT;
 	Ipc__LookupRequest__Part *part = REQUEST_NEW(r, Ipc__LookupRequest__Part, d->n_parts);
 	m.part = REQUEST_NEW(r, Ipc__LookupRequest__Part *, d->n_parts);
 	d->asked = REQUEST_NEW(r, size_t, d->n_parts);
-	if (part == NULL || m.part == NULL || d->asked == NULL) {
+	if (part == NULL || m.part == NULL || d->asked == NULL || !parts_check(r)) {
 		request_close(r, "memory");
 		return;
 	}
 	for (size_t i = 0; i < d->n_parts; i++) {
 		struct part *p = &d->parts[i];
-		p->out->error_code = (int16_t)part_error(r, p);
 		if (p->out->error_code != KAFKA_NONE)
 			continue;
 		fill_part(p, &part[m.n_part]);
@@ -221,7 +270,7 @@ static void list_ask(struct request *r)
 	if (m.n_part == 0)
 		request_answer(r, d->response);
 	else
-		request_call(r, IPC_LOOKUP, &m.base, NO_PAYLOAD, request_deadline(r, 0), on_looked_up);
+		request_call(r, IPC_LOOKUP, &m.base, NO_PAYLOAD, d->deadline_ms, on_looked_up);
 }
 
 /* ------------------------------------------------------------------ begin */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Produce: the batches of all partitions go to storaged in one call, as they came. What storaged does not look into is
- * checked here: every record is decoded once. acks=1 and acks=all are the same; acks=0 has no answer, and its errors
- * end the connection. A topic that changed meanwhile is looked up again and its parts are submitted again, unless a later
- * request of the connection would have overtaken them: then the client is told to try again.
+ * checked here: every record is decoded once, in turns with other connections (turns.h). acks=1 and acks=all are the
+ * same; acks=0 has no answer, and its errors end the connection. A topic that changed meanwhile is looked up again and its
+ * parts are submitted again, unless a later request of the connection would have overtaken them: then the client is told
+ * to try again.
  */
 #include "worker-kafka/api.h"
 
@@ -34,6 +35,8 @@ struct produce {
 	size_t n_want;
 	size_t *submitted;              /* parts of the call under way */
 	size_t n_submitted;
+	size_t n_checked;               /* parts, in order */
+	uint64_t deadline_ms;           /* of the checks */
 	unsigned tries;
 };
 
@@ -49,7 +52,9 @@ static void part_fail(struct part *p, enum kafka_error error, struct slice text)
 
 static enum kafka_error records_error(struct server *s, const struct record_batch *b)
 {
-	switch (record_decoder_validate_produced(&s->decoder, b, NULL)) {
+	int fault = record_decoder_validate_produced(&s->decoder, b, NULL);
+	turns_spend(&s->turns, b->bytes.n + buf_len(&s->decoder.scratch));
+	switch (fault) {
 	case 0: return KAFKA_NONE;
 	case -E2BIG: return KAFKA_MESSAGE_TOO_LARGE;
 	case -ENOBUFS: return KAFKA_KAFKA_STORAGE_ERROR;
@@ -142,7 +147,7 @@ static void produce_end(struct request *r)
 
 /* ------------------------------------------------------------------ submit */
 
-static void produce_submit(struct request *r);
+static void produce_known(struct request *r);
 
 static void look_up_again(struct request *r)
 {
@@ -153,7 +158,7 @@ static void look_up_again(struct request *r)
 	r->holds = true;
 	r->lodged = 0;
 	d->tries++;
-	topic_cache_resolve(r, d->want, d->n_want, produce_submit);
+	topic_cache_resolve(r, d->want, d->n_want, produce_known);
 }
 
 /* What is submitted again comes behind what its connection sent later and is not refused for the same reason: under newer
@@ -247,20 +252,15 @@ static bool submit_fill(struct request *r, size_t n, Ipc__SubmitRequest *m, stru
 	return true;
 }
 
-/* All topics are known now, or why not. */
+/* All parts are checked. */
 static void produce_submit(struct request *r)
 {
 	struct produce *d = r->state;
 	Ipc__SubmitRequest m = IPC__SUBMIT_REQUEST__INIT;
 	struct slice *runs;
 	size_t n = 0;
-	for (size_t i = 0; i < d->n_parts; i++) {
-		struct part *p = &d->parts[i];
-		if (p->open && (d->tries == 0 || p->again))
-			part_check(r, p);
-		p->again = false;
-		n += p->open;
-	}
+	for (size_t i = 0; i < d->n_parts; i++)
+		n += d->parts[i].open;
 	r->holds = false;
 	if (n == 0) {
 		produce_end(r);
@@ -272,6 +272,38 @@ static void produce_submit(struct request *r)
 			     request_deadline(r, q->timeout_ms), on_submitted);
 		conn_wake(r->conn);     /* those that it held back */
 	}
+}
+
+/* Goes on with the checks until the share of the turn is spent, or the time of the request is over. */
+static void produce_check(void *arg)
+{
+	struct request *r = arg;
+	struct produce *d = r->state;
+	for (; d->n_checked < d->n_parts; d->n_checked++) {
+		struct part *p = &d->parts[d->n_checked];
+		if (!p->open || (d->tries > 0 && !p->again))
+			continue;
+		if (turns_wait(&r->server->turns, &r->turn))
+			return;
+		if (env_now_ms(r->server->env) < d->deadline_ms)
+			part_check(r, p);
+		else
+			part_fail(p, error_of(r, PICO_UNAVAILABLE, ERROR_OF_RECORDS),
+				  slice_str("there was no time to check the batch; nothing was written"));
+		p->again = false;
+	}
+	produce_submit(r);
+}
+
+/* All topics are known now, or why not. */
+static void produce_known(struct request *r)
+{
+	struct produce *d = r->state;
+	const struct kmsg_produce_request *q = r->message;
+	d->n_checked = 0;
+	d->deadline_ms = request_deadline(r, q->timeout_ms);
+	r->turn = (struct turn){ .run = produce_check, .arg = r };
+	produce_check(r);
 }
 
 /* ------------------------------------------------------------------ begin */
@@ -334,5 +366,5 @@ void produce_handle(struct request *r)
 		return;
 	}
 	r->holds = true;
-	topic_cache_resolve(r, d->want, d->n_want, produce_submit);
+	topic_cache_resolve(r, d->want, d->n_want, produce_known);
 }

@@ -37,6 +37,7 @@ void request_free(struct request *r)
 	must(r->magic == REQUEST_MAGIC);
 	if (r->call != NULL)
 		topics_abandon(r->call);
+	turns_forget(&r->server->turns, &r->turn);
 	topics_pieces_release(r->pieces);
 	free(r->copy);
 	buf_done(&r->frame);

@@ -44,6 +44,7 @@ struct request {
 	void *asking;                   /* ask_topics.c's, in the region */
 	void *resolve;                  /* topic_cache.c's, in the region */
 	struct topics_call *call;       /* under way, or NULL */
+	struct turn turn;               /* waits for a share of the loop, or not */
 	void (*on_call)(struct request *r, const struct pico_error *e, const ProtobufCMessage *answer,
 			struct topics_pieces *pieces);
 	uint64_t began_ns;

@@ -65,6 +65,7 @@ void server_init(struct server *s, struct worker *w)
 	set_advertised(s, w->child.kafka_address);
 	s->cache = topic_cache_new(s);
 	record_decoder_init(&s->decoder, s->conf->max_decompressed_size);
+	turns_init(&s->turns, s->env);
 	topics_on_reclaim(s->topics, on_reclaim, s);
 	metric_set(METRIC_KAFKA_BUFFERED_BYTES, 0); /* the page may be that of a process which died */
 	start_accepting(s, w);
@@ -95,6 +96,7 @@ void server_close(struct server *s)
 	s->draining = true;
 	while (s->conns != NULL)
 		conn_close(s->conns);
+	turns_done(&s->turns);
 	acceptor_close(s->acceptor);
 	topic_cache_free(s->cache);
 	record_decoder_done(&s->decoder);

@@ -7,6 +7,7 @@
 
 #include "common/record_decode.h"
 #include "common/worker.h"
+#include "worker-kafka/turns.h"
 
 struct conn;
 struct topic_cache;
@@ -23,6 +24,7 @@ struct server {
 	struct conn *conns;             /* all open ones */
 	struct topic_cache *cache;      /* owned */
 	struct record_decoder decoder;  /* one batch at a time */
+	struct turns turns;             /* what is decoded in a loop turn */
 	bool draining;
 	bool full;                      /* storaged takes nothing more: no socket is read until server_room() */
 	size_t held;                    /* bytes that all connections hold */
