@@ -41,7 +41,7 @@ static struct group_entry *entry_new(struct coordinator *co, struct slice id, en
 	entry->state = state;
 	entry->timer = (struct env_timer){ .on_fire = on_entry_timer, .arg = entry };
 	entry->queue_tail = &entry->queue;
-	offsets_init(&entry->offsets);
+	offsets_init(&entry->offsets, &co->memory);
 	HASH_ADD_KEYPTR(hh, co->entries, entry->id.p, entry->id.n, entry);
 	metric_add(METRIC_GROUPS, 1);
 	return entry;
@@ -374,7 +374,9 @@ struct coordinator *coordinator_new(struct node *n)
 		.max_session_ms = or_default(from->max_session_ms, 1800000),
 		.initial_delay_ms = from->initial_delay_ms,
 		.rejoin_ms = REJOIN_MS,
+		.memory = &co->memory,
 	};
+	co->memory.max = or_default(from->memory_max, 256u << 20);
 	co->groups_max = or_default(from->groups_max, 10000);
 	co->retention_ms = or_default(from->retention_ms, 604800000);
 	co->flush = (struct env_task){ .run = on_flush, .arg = co };

@@ -14,6 +14,7 @@
 struct coordinator {
 	struct node *node;
 	struct group_config group;
+	struct group_memory memory;     /* of all entries */
 	struct group_entry *entries;    /* uthash by group id; owned */
 	struct group_entry *dirty;      /* records to be written at the end of the turn */
 	struct env_task flush;

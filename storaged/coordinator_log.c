@@ -96,7 +96,7 @@ static void on_retry(void *arg)
 static void load_begin(struct group_entry *entry)
 {
 	offsets_done(&entry->offsets);
-	offsets_init(&entry->offsets);
+	offsets_init(&entry->offsets, &entry->coordinator->memory);
 	entry->n_records = entry->n_bytes = 0;
 	entry->read.from = log_start(entry_log(entry));
 }

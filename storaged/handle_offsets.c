@@ -78,10 +78,11 @@ static Ipc__GroupError commit_check(struct commit *c, const Ipc__GroupCommitRequ
 	if (p->offset < 0)
 		return IPC__GROUP_ERROR__INVALID_REQUEST;
 	const struct offset_entry *old = offsets_find(&c->entry->offsets, &e->key);
-	size_t more = ENTRY_ROOM + p->metadata.len, had = old != NULL ? offset_entry_size(old) : 0;
-	if (more > had && more - had > c->room)
+	size_t more = old == NULL ? ENTRY_ROOM + p->metadata.len
+				  : p->metadata.len > old->metadata.n ? p->metadata.len - old->metadata.n : 0;
+	if (more > c->room)
 		return IPC__GROUP_ERROR__METADATA_TOO_LARGE;
-	c->room -= more > had ? more - had : 0;
+	c->room -= more;
 	return IPC__GROUP_ERROR__NONE;
 }
 
@@ -157,9 +158,10 @@ static void run_commit(struct op *op, struct group_entry *entry)
 		throttle(op, "too many commits of this group wait for storage; try again");
 		return;
 	}
-	size_t used = entry->offsets.bytes + entry->queue_bytes, record_max = entry_record_max(entry) - ENTRY_ROOM;
+	size_t used = entry->offsets.bytes + entry->queue_bytes, left = group_memory_left(entry->offsets.memory);
+	size_t room = used < OFFSETS_BYTES_MAX ? OFFSETS_BYTES_MAX - used : 0, record_max = entry_record_max(entry) - ENTRY_ROOM;
 	struct commit c = { .op = op, .entry = entry, .now_ms = group_entry_stamp_ms(entry),
-			    .room = used < OFFSETS_BYTES_MAX ? OFFSETS_BYTES_MAX - used : 0,
+			    .room = room < left ? room : left,
 			    .metadata_max = record_max < OFFSETS_METADATA_MAX ? record_max : OFFSETS_METADATA_MAX,
 			    .list = must_calloc(r->n_part, sizeof(*c.list)) };
 	gc->n_parts = r->n_part;

@@ -252,6 +252,7 @@ static void make_node(struct storaged *s)
 		.groups = {
 			.groups_max = c->max_groups,
 			.members_max = c->max_group_members,
+			.memory_max = c->group_memory_size,
 			.min_session_ms = c->group_min_session_timeout_ms,
 			.max_session_ms = c->group_max_session_timeout_ms,
 			.initial_delay_ms = initial_delay_ms(c),

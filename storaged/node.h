@@ -36,6 +36,7 @@ struct node_config {
 	bool allow_unfenced_store;
 	struct node_groups {            /* consumer groups; 0: the default of the option, but for the delay */
 		uint64_t groups_max, members_max;       /* a node; a group */
+		uint64_t memory_max;            /* bytes of all groups */
 		uint64_t min_session_ms, max_session_ms;
 		uint64_t initial_delay_ms;      /* before the first rebalance of an empty group */
 		uint64_t retention_ms;          /* of offsets, from when the group is empty */

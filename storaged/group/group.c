@@ -320,7 +320,8 @@ static Ipc__GroupError sync_fault(struct group *g, const struct group_sync *s, s
 	size_t bytes = 0;
 	for (size_t i = 0; i < s->n_assignments; i++)
 		bytes += s->assignment[i].assignment.n;
-	return bytes <= GROUP_ASSIGNMENTS_MAX ? IPC__GROUP_ERROR__NONE : IPC__GROUP_ERROR__INVALID_REQUEST;
+	size_t had = g->assignment_bytes, left = group_memory_left(g->config->memory);
+	return bytes <= GROUP_ASSIGNMENTS_MAX && (bytes <= had || bytes - had <= left) ? IPC__GROUP_ERROR__NONE : IPC__GROUP_ERROR__INVALID_REQUEST;
 }
 
 void group_sync(struct group *g, const struct group_sync *s, uint64_t now_ms)

@@ -24,6 +24,7 @@
 
 #include "common/slice.h"
 #include "proto/topics.pb-c.h"
+#include "storaged/group/group_memory.h"
 
 #define GROUP_MEMBER_ID_MAX 512
 #define GROUP_INSTANCE_ID_MAX 255
@@ -40,6 +41,7 @@ struct group_config {
 	uint64_t min_session_ms, max_session_ms;
 	uint64_t initial_delay_ms;      /* before the first rebalance of an empty group */
 	uint64_t rejoin_ms;             /* the same when members of before a restart may come back */
+	struct group_memory *memory;    /* of all groups; NULL: no bound */
 };
 
 /* What outlives the process: of the last rebalance. */

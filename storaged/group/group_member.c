@@ -115,7 +115,8 @@ static size_t join_bytes(struct slice id, const struct group_join *join)
 bool member_fits(const struct group *g, const struct group_member *old, const struct group_join *join)
 {
 	size_t n = join_bytes(slice_of(NULL, GROUP_MEMBER_ID_MAX), join);
-	return g->bytes - (old != NULL ? old->bytes : 0) + n <= GROUP_BYTES_MAX &&
+	size_t had = old != NULL ? old->bytes : 0;
+	return g->bytes - had + n <= GROUP_BYTES_MAX && (n <= had || n - had <= group_memory_left(g->config->memory)) &&
 	       (old != NULL || g->n_members < g->config->members_max);
 }
 
@@ -149,6 +150,7 @@ static void member_fill(struct group *g, struct group_member *m, const struct gr
 	m->rebalance_ms = (uint64_t)(join->rebalance_ms > 0 ? join->rebalance_ms : join->session_ms);
 	m->bytes = join_bytes(m->id, join);
 	g->bytes += m->bytes;
+	group_memory_change(g->config->memory, 0, m->bytes + sizeof(*m));
 	votes_add(g, m);
 }
 
@@ -156,6 +158,7 @@ static void member_empty(struct group *g, struct group_member *m)
 {
 	votes_take(g, m);
 	g->bytes -= m->bytes;
+	group_memory_change(g->config->memory, m->bytes + sizeof(*m), 0);
 	protocols_drop(m);
 	slice_drop(&m->client_id);
 	slice_drop(&m->client_host);
@@ -230,6 +233,7 @@ void member_set_assignment(struct group *g, struct group_member *m, struct slice
 {
 	g->assignment_bytes -= m->assignment.n;
 	g->assignment_bytes += assignment.n;
+	group_memory_change(g->config->memory, m->assignment.n, assignment.n);
 	slice_drop(&m->assignment);
 	m->assignment = slice_keep(slice_cut(assignment, SIZE_MAX));
 }

@@ -20,6 +20,7 @@
 #define RECORD_HEADER 8
 #define KEY_SIZE 20
 #define ENTRY_SIZE 50           /* without metadata */
+#define MALLOC_COST 48u             /* of an entry: two headers and a pointer */
 
 enum record_kind { RECORD_OFFSETS = 1, RECORD_GONE = 2, RECORD_REBALANCE = 3 };
 
@@ -36,10 +37,16 @@ static int index_compare(const struct sorted_index *x, const void *probe, const 
 	return key_compare(probe, &((const struct offset_entry *)item)->key);
 }
 
-void offsets_init(struct offsets *o)
+void offsets_init(struct offsets *o, struct group_memory *memory)
 {
-	*o = (struct offsets){ .past.protocol_type = { NULL, 0 } };
+	*o = (struct offsets){ .memory = memory, .past.protocol_type = { NULL, 0 } };
 	sorted_index_init(&o->index, index_compare);
+}
+
+/* In memory: itself, its metadata, its place in the index, and what malloc adds. */
+static size_t entry_cost(const struct offset_entry *e)
+{
+	return sizeof(*e) + e->metadata.n + MALLOC_COST;
 }
 
 static void entry_free(struct offset_entry *e)
@@ -55,6 +62,7 @@ static void remove_key(struct offsets *o, const struct offset_key *key)
 		return;
 	sorted_index_remove(&o->index, key, e);
 	o->bytes -= offset_entry_size(e);
+	group_memory_change(o->memory, entry_cost(e), 0);
 	entry_free(e);
 }
 
@@ -94,6 +102,7 @@ static void put_entry(struct offsets *o, const struct offset_entry *from)
 	e->metadata.p = must_memdup(from->metadata.p, from->metadata.n);
 	sorted_index_add(&o->index, &e->key, e);
 	o->bytes += offset_entry_size(e);
+	group_memory_change(o->memory, 0, entry_cost(e));
 }
 
 /* --------------------------------------------------------------------- writing */

@@ -34,11 +34,12 @@ struct offset_entry {
 struct offsets {
 	struct sorted_index index;      /* of heap entries, by key; owned */
 	size_t bytes;                   /* of all entries as they are written */
+	struct group_memory *memory;    /* of all groups; NULL: no bound */
 	struct group_past past;         /* protocol_type is owned */
 	int64_t past_ms;                /* when that rebalance ended; 0: there was none */
 };
 
-void offsets_init(struct offsets *o);
+void offsets_init(struct offsets *o, struct group_memory *memory);
 void offsets_done(struct offsets *o);
 
 /* Valid until the next change. NULL: none. */

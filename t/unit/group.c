@@ -33,7 +33,7 @@ static uint64_t now;
 struct told {
 	bool done, leader, skip, of_sync;
 	int error;
-	char id[600], leader_id[600], assignment[64];
+	char id[600], leader_id[600], assignment[1024];
 };
 
 static void copy(char *to, struct slice s)
@@ -752,6 +752,40 @@ static void test_subscribed(void **state)
 	assert_true(group_is_subscribed(g, slice_str("zz")));
 }
 
+/* All groups of a node share memory: what does not fit is refused, and what goes gives its own back. */
+static void test_memory(void **state)
+{
+	static struct group_memory memory;
+	static uint8_t many[6000];
+	struct group_protocol p = { slice_str("range"), slice_of(many, 5900) };
+	struct group_assignment large = { slice_str(""), slice_of(many, 0) };
+	struct told t, s;
+	memory = (struct group_memory){ .used = 100, .max = 6000 };
+	config.memory = &memory;
+	struct group_join j = join_of(&t, "");
+	j.protocol = &p;
+	assert_int_equal(joined(&j), FULL);
+	assert_int_equal(memory.used, 100);
+	p.metadata.n = 3000;
+	t = (struct told){ 0 };
+	assert_int_equal(joined(&j), NONE);
+	assert_in_range(memory.used, 3100, 3600);
+	size_t one = memory.used;
+	large.member_id = slice_str(t.id);
+	for (int i = 0; i < 2; i++) {
+		large.assignment.n = i == 0 ? 6000 : 1000;
+		s = (struct told){ 0 };
+		group_sync(g, &(struct group_sync){ .caller = caller(t.id, 1), .assignment = &large, .n_assignments = 1, .waiter = &s },
+			   now);
+		take();
+		assert_int_equal(s.error, i == 0 ? INVALID : NONE);
+	}
+	assert_int_equal(memory.used, one + 1000);
+	group_end(g);
+	take_answers();
+	assert_int_equal(memory.used, 100);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -760,7 +794,7 @@ int main(void)
 		TEST(test_table), TEST(test_id_first), TEST(test_delay), TEST(test_rebalance_time), TEST(test_ends_early),
 		TEST(test_sync_time), TEST(test_protocols), TEST(test_votes), TEST(test_bounds), TEST(test_static),
 		TEST(test_static_absent), TEST(test_lost_calls), TEST(test_repeated_join), TEST(test_leader_stays),
-		TEST(test_restart), TEST(test_slow_log), TEST(test_past), TEST(test_subscribed),
+		TEST(test_restart), TEST(test_slow_log), TEST(test_past), TEST(test_subscribed), TEST(test_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,7 +57,7 @@ static void test_golden(void **state)
 {
 	struct offsets o;
 	struct offset_key a0 = key('a', 0), a1 = key('a', 1), b = key('b', UINT32_MAX);
-	offsets_init(&o);
+	offsets_init(&o, NULL);
 	assert_null(offsets_next(&o, NULL));
 	assert_int_equal(offsets_fold(&o, record[0]), 0);
 	assert_int_equal(o.past.generation, 7);
@@ -81,6 +81,20 @@ static void test_golden(void **state)
 	assert_int_equal(o.past.protocol_type.n, 0);
 	assert_int_equal(o.bytes, 2 * 50 + 5 + 4096);
 	offsets_done(&o);
+}
+
+/* Each entry counts for the node while it is there. */
+static void test_memory(void **state)
+{
+	struct group_memory memory = { .used = 7, .max = 1 };
+	struct offsets o;
+	offsets_init(&o, &memory);
+	for (size_t i = 0; i < n_records; i++)
+		assert_int_equal(offsets_fold(&o, record[i]), 0);
+	assert_in_range(memory.used, 7 + o.bytes, 7 + 3 * o.bytes);
+	assert_int_equal(group_memory_left(&memory), 0);
+	offsets_done(&o);
+	assert_int_equal(memory.used, 7);
 }
 
 /* What we write is what the golden file has. */
@@ -110,7 +124,7 @@ static void test_writing(void **state)
 static void assert_refused(struct slice value, int error)
 {
 	struct offsets o;
-	offsets_init(&o);
+	offsets_init(&o, NULL);
 	assert_int_equal(offsets_fold(&o, value), error);
 	assert_null(offsets_next(&o, NULL));
 	assert_int_equal(o.past.generation, 0);
@@ -197,7 +211,7 @@ static unsigned copy(const struct offsets *o, struct offsets *to, size_t max, of
 	bool begun = false, more;
 	unsigned n = 0;
 	size_t seen = 0;
-	offsets_init(to);
+	offsets_init(to, NULL);
 	do {
 		buf_init(&b, 1u << 20);
 		more = offsets_write_some(o, &after, &begun, max, keep, &seen, &b);
@@ -217,7 +231,7 @@ static void test_model(void **state)
 	struct offsets o, again;
 	struct buf b;
 	uint32_t seed = 7;
-	offsets_init(&o);
+	offsets_init(&o, NULL);
 	buf_init(&b, 1u << 20);
 	for (int i = 0; i < PARTITIONS; i++)
 		model[i] = -1;
@@ -250,7 +264,7 @@ static void test_model(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_golden),
+		cmocka_unit_test(test_golden), cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_writing),
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_model),

@@ -663,6 +663,36 @@ static void test_list_and_bound(void **state)
 	node_up();
 }
 
+/* The memory of all groups is full: what is new is refused, what is there goes on. */
+static void test_memory_bound(void **state)
+{
+	uint8_t id[16];
+	char name[8];
+	struct joining a;
+	node_down();
+	world_groups.memory_max = 3000;
+	node_up();
+	topic_make("/g/memory", 1, id);
+	Ipc__GroupError e = IPC__GROUP_ERROR__NONE;
+	int n = 0;
+	for (; n < 40 && e == IPC__GROUP_ERROR__NONE; n++) {
+		snprintf(name, sizeof(name), "mm%02d", n);
+		e = commit(name, id, 0, 1);
+	}
+	assert_int_equal(e, IPC__GROUP_ERROR__METADATA_TOO_LARGE);
+	assert_in_range(n, 10, 39);
+	assert_int_equal(join(&a, "mm00", ""), IPC__GROUP_ERROR__GROUP_FULL);
+	assert_int_equal(commit("mm00", id, 0, 2), IPC__GROUP_ERROR__NONE);
+	assert_int_equal(fetch("mm00", id, 0), 2);
+	restart();
+	assert_int_equal(fetch("mm00", id, 0), 2);
+	assert_int_equal(delete("mm00"), IPC__GROUP_ERROR__NONE);
+	assert_int_equal(commit("mm01", id, 0, 3), IPC__GROUP_ERROR__NONE);
+	node_down();
+	world_groups.memory_max = 0;
+	node_up();
+}
+
 static void test_expiry(void **state)
 {
 	struct joining a;
@@ -736,8 +766,8 @@ int main(void)
 		cmocka_unit_test(test_commit), cmocka_unit_test(test_bad_ids), cmocka_unit_test(test_batching),
 		cmocka_unit_test(test_snapshot), cmocka_unit_test(test_snapshot_in_pieces), cmocka_unit_test(test_members),
 		cmocka_unit_test(test_worker_gone), cmocka_unit_test(test_restart), cmocka_unit_test(test_topic_gone),
-		cmocka_unit_test(test_fetch_all), cmocka_unit_test(test_list_and_bound), cmocka_unit_test(test_expiry),
-		cmocka_unit_test(test_stop),
+		cmocka_unit_test(test_fetch_all), cmocka_unit_test(test_list_and_bound), cmocka_unit_test(test_memory_bound),
+		cmocka_unit_test(test_expiry), cmocka_unit_test(test_stop),
 	};
 	return cmocka_run_group_tests(tests, world_set_up, world_tear_down);
 }
