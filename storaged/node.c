@@ -361,7 +361,8 @@ static enum engine_session_state on_engine_session(void *arg, uint64_t session, 
 	if (x == NULL || x->session != session)
 		return ENGINE_SESSION_UNKNOWN;
 	*ret_watermark = x->watermark;
-	return x->state == SESSION_ACTIVE ? ENGINE_SESSION_ACTIVE : ENGINE_SESSION_ENDED;
+	return x->state == SESSION_ACTIVE ? ENGINE_SESSION_ACTIVE :
+	       x->state == SESSION_ENDED ? ENGINE_SESSION_ENDED : ENGINE_SESSION_RECOVERED;
 }
 
 static const struct meta_events meta_events = {

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What is left in the bucket when everything was deleted: the cluster object, at most two exports of the metadata, the open
-object of the running session and the seals of ended ones, with what a killed process still stored above its cut. On files and on S3, with a kill -9 and a restart on the way.
+object of the running session and one seal of each ended one, at its cut; on files nothing below .tmp, on S3 no upload in parts. On
+files and on S3, with a kill -9 and a restart on the way.
 PICO_BUCKET_MB says how much is written (64; 1024 is what was promised)."""
 import http.client, os, re, signal, struct, threading
 
@@ -22,7 +23,7 @@ class Files:
         self.top = os.path.join(self.node.dir, "data", "objects")
 
     def keys(self):
-        return sorted(k for k in self.node.stored("") if not k.startswith(".tmp/"))     # a killed process leaves some there
+        return sorted(self.node.stored(""))
 
     def head(self, key):
         with open(os.path.join(self.top, key), "rb") as f:
@@ -35,7 +36,8 @@ class Bucket:
         self.node = Node(f"--storage={self.s3.url('b')}", *OPTIONS, env=self.s3.environment)
 
     def keys(self):
-        return sorted(k[len("b/"):] for k in self.s3.keys("b/"))
+        uploads = [f"upload of {u['key']}" for u in list(self.s3.uploads.values())]
+        return sorted([k[len("b/"):] for k in self.s3.keys("b/")] + uploads)
 
     def head(self, key):
         return self.s3.objects[f"b/{key}"][:64]
@@ -79,7 +81,7 @@ def strangers(store):
     for session, objects in wal.items():
         kinds = [struct.unpack_from("<I", store.head(key), 12)[0] for _, key in objects]
         is_last = session == max(wal)
-        if is_last and kinds != [OPEN] or not is_last and kinds[0] != SEAL:
+        if kinds != [OPEN if is_last else SEAL]:
             found += [key for _, key in objects]
     return found + exports[:-2]
 

@@ -31,7 +31,7 @@ struct engine_trim {
 typedef void engine_proposed_cb(void *arg, bool applied, const char *why);
 
 /* Of a session of this node, in the applied state. */
-enum engine_session_state { ENGINE_SESSION_UNKNOWN, ENGINE_SESSION_ACTIVE, ENGINE_SESSION_ENDED };
+enum engine_session_state { ENGINE_SESSION_UNKNOWN, ENGINE_SESSION_ACTIVE, ENGINE_SESSION_ENDED, ENGINE_SESSION_RECOVERED };
 
 struct engine_events {
 	/* The process must leave: fenced by a seal, a foreign put id, a store that ignores If-None-Match, a WAL PUT
@@ -59,7 +59,7 @@ struct engine_events {
 	/* The shortest time of any rule in force, or a shorter one; < 0: none goes by time. by_size: one may go by size. */
 	int64_t (*retention_shortest)(void *arg, bool *ret_by_size);
 	void (*trim)(void *arg, const struct engine_trim *trims, size_t n, engine_proposed_cb *done, void *done_arg);
-	/* ret_watermark: WAL objects below it are packed; untouched when UNKNOWN. */
+	/* ret_watermark: WAL objects below it are packed, when RECOVERED it is the cut; untouched when UNKNOWN. */
 	enum engine_session_state (*session)(void *arg, uint64_t session, uint64_t *ret_watermark);
 };
 

@@ -85,6 +85,7 @@ static bool data_may_go(struct sweep *s, const char *key)
 	case ENGINE_SESSION_ACTIVE:
 		return is_forgotten(s, id) || planted(PLANTED_SWEEP_BY_AGE);
 	case ENGINE_SESSION_ENDED:
+	case ENGINE_SESSION_RECOVERED:
 		return true;
 	}
 	return false;
@@ -115,6 +116,8 @@ static bool wal_may_go(struct sweep *s, const char *key)
 		return id.number > 0 && id.number < watermark;
 	case ENGINE_SESSION_ENDED:
 		return id.number < watermark;
+	case ENGINE_SESSION_RECOVERED:  /* whoever is late finds the cut; above it nothing is ever acknowledged or read */
+		return id.number != watermark;
 	}
 	return false;
 }
@@ -243,8 +246,10 @@ static void on_timer(void *arg)
 
 void sweep_begin(struct sweep *s)
 {
-	if (s->phase != SWEEP_IDLE)
+	if (s->phase != SWEEP_IDLE) {
+		s->again = true;
 		return;
+	}
 	env_timer_stop(s->engine->env, &s->timer);
 	s->phase = SWEEP_DATA;
 	s->n_unknown = 0;

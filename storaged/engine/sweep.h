@@ -6,7 +6,8 @@
  * be committed and stays, unless its writer gave it up; under a session that nobody knows, too (pico_orphans_unknown says how many).
  *
  * Uploads follow the same rule. WAL objects go below their session's watermark, but for the running session's open
- * object, which says that its number is used.
+ * object, which says that its number is used; of a RECOVERED session all but the seal at its cut: what a killed process still
+ * stored above it, and the other seals.
  */
 #ifndef STORAGED_ENGINE_SWEEP_H
 #define STORAGED_ENGINE_SWEEP_H

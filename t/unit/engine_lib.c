@@ -203,7 +203,8 @@ static enum engine_session_state on_session(void *arg, uint64_t session, uint64_
 	if (session == 0 || session > p->session)
 		return ENGINE_SESSION_UNKNOWN;
 	*ret_watermark = metadata.watermark[session];
-	return session == p->session ? ENGINE_SESSION_ACTIVE : ENGINE_SESSION_ENDED;
+	return session == p->session ? ENGINE_SESSION_ACTIVE :
+	       metadata.recovered[session] ? ENGINE_SESSION_RECOVERED : ENGINE_SESSION_ENDED;
 }
 
 static const struct engine_events events = {
