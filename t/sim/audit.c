@@ -218,7 +218,7 @@ static void audit_sessions(struct run *r)
 	const struct state *state = meta_state(n->node->meta);
 	const struct state_session *s = state_session_next(state, RUN_NODE_ID, 0);
 	for (; s != NULL; s = state_session_next(state, RUN_NODE_ID, s->session))
-		history_session(&r->history, s->session, s->watermark);
+		history_session(&r->history, &(struct hist_session){ s->session, s->watermark, s->state == SESSION_RECOVERED });
 }
 
 /* Nothing that the catalogue has in use is missing. */

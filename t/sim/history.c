@@ -83,18 +83,18 @@ void history_deleted(struct history *h, uint64_t session, uint64_t seq)
 	*w = (struct hist_wal){ .session = session, .seq = seq };
 }
 
-void history_session(struct history *h, uint64_t session, uint64_t watermark)
+void history_session(struct history *h, const struct hist_session *s)
 {
-	struct hist_session *s = ADD(h, sessions, n_sessions, sessions_room);
-	*s = (struct hist_session){ .session = session, .watermark = watermark };
+	struct hist_session *copy = ADD(h, sessions, n_sessions, sessions_room);
+	*copy = *s;
 }
 
-uint64_t history_watermark(const struct history *h, uint64_t session)
+const struct hist_session *history_session_find(const struct history *h, uint64_t session)
 {
 	for (size_t i = 0; i < h->n_sessions; i++)
 		if (h->sessions[i].session == session)
-			return h->sessions[i].watermark;
-	return 0;
+			return &h->sessions[i];
+	return NULL;
 }
 
 static void print_word(const char *name, uint32_t v)

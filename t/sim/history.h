@@ -85,9 +85,11 @@ struct hist_wal {
 	enum hist_wal_kind kind;
 };
 
-/* What the metadata says of a session at the end: objects below the watermark are packed and may go. */
+/* What the metadata says of a session at the end: objects below the watermark are packed and may go; of a RECOVERED one, those
+ * above it, too. */
 struct hist_session {
 	uint64_t session, watermark;
+	bool recovered;
 };
 
 struct history {
@@ -119,9 +121,9 @@ uint32_t history_topic(struct history *h);
 void history_record(struct history *h, const struct hist_record *r);
 void history_wal(struct history *h, uint64_t session, uint64_t seq, enum hist_wal_kind kind);
 void history_deleted(struct history *h, uint64_t session, uint64_t seq);
-void history_session(struct history *h, uint64_t session, uint64_t watermark);
-/* 0 where nothing is known. */
-uint64_t history_watermark(const struct history *h, uint64_t session);
+void history_session(struct history *h, const struct hist_session *s);
+/* NULL where nothing is known. */
+const struct hist_session *history_session_find(const struct history *h, uint64_t session);
 /* One line an op, for people. */
 void history_print(const struct history *h);
 

@@ -641,7 +641,8 @@ static bool check_topic(struct judge *j, uint32_t topic)
 /* From the watermark on. */
 static bool check_session(struct judge *j, const struct hist_wal *w, size_t n)
 {
-	uint64_t seq = history_watermark(j->h, w[0].session);
+	const struct hist_session *s = history_session_find(j->h, w[0].session);
+	uint64_t seq = s != NULL ? s->watermark : 0;
 	for (size_t i = 0; i < n; i++) {
 		if (w[i].seq < seq)
 			continue; /* packed, and not deleted yet */
@@ -658,11 +659,17 @@ static bool check_session(struct judge *j, const struct hist_wal *w, size_t n)
 	return true;
 }
 
+static bool was_needed(const struct history *h, const struct hist_wal *deleted)
+{
+	const struct hist_session *s = history_session_find(h, deleted->session);
+	return s == NULL || deleted->seq == s->watermark || (deleted->seq > s->watermark && !s->recovered);
+}
+
 static bool check_wal(struct judge *j)
 {
 	const struct history *h = j->h;
 	for (size_t i = 0; i < h->n_deleted; i++)
-		if (h->deleted[i].seq >= history_watermark(h, h->deleted[i].session))
+		if (was_needed(h, &h->deleted[i]))
 			return fault(j, 10, "session %" PRIu64 ": object %" PRIu64 " was deleted and is not packed",
 				     h->deleted[i].session, h->deleted[i].seq);
 	for (size_t i = 0, n; i < h->n_wal; i += n) {

@@ -386,11 +386,26 @@ static void test_10_wal(void **state)
 		history_wal(&h, 2, 0, WAL_OPEN);
 		history_wal(&h, 2, 1, WAL_DATA);
 		h.last_session = 2;
-		history_session(&h, 1, bad == 5 ? 1 : 0);
+		history_session(&h, &(struct hist_session){ .session = 1, .watermark = bad == 5 ? 1 : 0 });
 		if (bad == 3 || bad == 5)
 			history_deleted(&h, 1, 0);
 		expect(&h, bad == 0 || bad == 5 ? 0 : 10); /* 5: packed, so it may go */
 	}
+}
+
+/* Only of a RECOVERED session, and never the seal at the cut. */
+static void test_10_above_the_cut(void **state)
+{
+	for (uint64_t deleted = 1; deleted <= 3; deleted++)
+		for (int recovered = 0; recovered < 2; recovered++) {
+			struct history h = begin();
+			history_wal(&h, 1, 2, WAL_SEAL);
+			history_wal(&h, 2, 0, WAL_OPEN);
+			h.last_session = 2;
+			history_session(&h, &(struct hist_session){ .session = 1, .watermark = 2, .recovered = recovered });
+			history_deleted(&h, 1, deleted);
+			expect(&h, deleted == 1 || (deleted == 3 && recovered) ? 0 : 10);
+		}
 }
 
 static void test_12_stamps(void **state)
@@ -609,6 +624,7 @@ int main(void)
 		cmocka_unit_test(test_good), cmocka_unit_test(test_1_values), cmocka_unit_test(test_2_order),
 		cmocka_unit_test(test_3_presence), cmocka_unit_test(test_4_6_reads), cmocka_unit_test(test_5_watermark),
 		cmocka_unit_test(test_5_7_producers), cmocka_unit_test(test_9_ends), cmocka_unit_test(test_10_wal),
+		cmocka_unit_test(test_10_above_the_cut),
 		cmocka_unit_test(test_11_wakeups), cmocka_unit_test(test_12_stamps),
 		cmocka_unit_test(test_9_shown_closed), cmocka_unit_test(test_7_9_closer),
 		cmocka_unit_test(test_13_trims), cmocka_unit_test(test_14_forks),
