@@ -12,7 +12,6 @@
 
 #define READS_MAX 16u
 #define READ_BYTES (1u << 20)           /* of a read behind the batch */
-#define LOOK_SHARE (TURNS_SHARE / 4)    /* so many looks begin in a turn, of all connections */
 
 enum what { WHAT_LATEST = -1, WHAT_EARLIEST = -2, WHAT_MAX_TIMESTAMP = -3, WHAT_EARLIEST_LOCAL = -4 };
 
@@ -34,6 +33,7 @@ struct list {
 	size_t n_asked;
 	size_t at;                      /* the part that is looked into */
 	uint64_t deadline_ms;           /* of all looks together */
+	size_t decoded;                 /* bytes, in a look */
 };
 
 /* ------------------------------------------------------------------ inside batches */
@@ -49,14 +49,15 @@ static bool is_better(const struct part *p, const struct record *record)
 	return record->timestamp_ms >= p->in->timestamp;
 }
 
-static void find_record(struct server *s, const struct record_batch *b, struct part *p)
+static void find_record(struct request *r, const struct record_batch *b, struct part *p)
 {
-	struct record_decoder *decoder = &s->decoder;
+	struct record_decoder *decoder = &r->server->decoder;
+	struct list *d = r->state;
 	struct record record;
 	if (p->in->timestamp != WHAT_MAX_TIMESTAMP && b->max_timestamp < p->in->timestamp)
 		return;
 	int fault = record_decoder_open(decoder, b);
-	turns_spend(&s->turns, b->bytes.n + buf_len(&decoder->scratch));
+	d->decoded += b->bytes.n + buf_len(&decoder->scratch);
 	if (fault != 0)
 		return;
 	while (record_decoder_next(decoder, &record) == 1) {
@@ -77,7 +78,7 @@ static void look_into(struct request *r, struct part *p, const struct topics_pie
 	struct slice bytes;
 	batch_cursor_init(&cursor, pieces);
 	while (p->out->offset < 0 && batch_cursor_next(&cursor, &bytes) == 1 && record_batch_read(bytes, &b) == 0)
-		find_record(r->server, &b, p);
+		find_record(r, &b, p);
 	batch_cursor_done(&cursor);
 }
 
@@ -99,9 +100,11 @@ static void on_batches(struct request *r, const struct pico_error *e, const Prot
 	struct list *d = r->state;
 	struct part *p = &d->parts[d->at];
 	const Ipc__ReadAnswer *a = (const Ipc__ReadAnswer *)m;
+	d->decoded = 0;
 	if (pieces != NULL)
 		look_into(r, p, pieces);
 	topics_pieces_release(pieces);
+	turns_end(&r->server->turns, &r->turn, d->decoded);
 	if (!look_on(p, e, a)) {
 		if (a == NULL)
 			p->out->error_code = (int16_t)error_of(r, e->kind, ERROR_OF_RECORDS);
@@ -138,10 +141,8 @@ static void look_next(void *arg)
 		request_answer(r, d->response);
 		return;
 	}
-	if (turns_wait(&r->server->turns, &r->turn))
-		return;
-	turns_spend(&r->server->turns, LOOK_SHARE);
-	look(r, &d->parts[d->at]);
+	if (!turns_begin(&r->server->turns, &r->turn))
+		look(r, &d->parts[d->at]);
 }
 
 /* ------------------------------------------------------------------ lookup */

@@ -1,28 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A list and a task. Nobody passes those who wait: a client that brings one batch at a time is not kept back by one
- * that brings thousands, and does not keep it back for ever either.
+ * Two lists and a task. While somebody waits for a share it is spent, so nobody passes: a client that brings one batch at
+ * a time is not kept back for long by one that brings thousands, and does not keep it back for ever either.
  */
 #include "worker-kafka/turns.h"
 
 #include "common/must.h"
 
 #define MANY_SHARES 4                   /* spent at once: a pause follows */
-#define NS_A_MS 1000000u
+#define BYTES_A_MS (512u << 10)         /* what is decoded in a millisecond, more or less */
 
-static struct turn *turns_take(struct turns *t)
+static void list_put(struct turn_list *list, struct turn *turn)
 {
-	struct turn *turn = t->first;
+	must(turn->list == NULL);
+	turn->list = list;
+	turn->next = NULL;
+	turn->prev = list->last;
+	*list->last = turn;
+	list->last = &turn->next;
+}
+
+static void list_drop(struct turn *turn)
+{
+	if (turn->list == NULL)
+		return;
+	*turn->prev = turn->next;
+	if (turn->next != NULL)
+		turn->next->prev = turn->prev;
+	else
+		turn->list->last = turn->prev;
+	turn->list = NULL;
+}
+
+static struct turn *list_take(struct turn_list *list)
+{
+	struct turn *turn = list->first;
 	if (turn != NULL)
-		turns_forget(t, turn);
+		list_drop(turn);
 	return turn;
 }
 
-static void turns_go_on(struct turns *t, uint64_t began_ns)
+static void turns_go_on(struct turns *t)
 {
-	uint64_t took_ms = (env_now_ns(t->env) - began_ns) / NS_A_MS;
-	if (t->spent >= MANY_SHARES * TURNS_SHARE && took_ms > 0)
-		env_timer_start(t->env, &t->timer, env_now_ms(t->env) + took_ms);
+	if (t->running || t->timer.at_ms != 0)
+		return;
+	if (t->spent >= MANY_SHARES * TURNS_SHARE)
+		env_timer_start(t->env, &t->timer, env_now_ms(t->env) + t->spent / BYTES_A_MS);
 	else
 		env_defer(t->env, &t->task);
 }
@@ -32,55 +55,88 @@ static void on_turn(void *arg)
 {
 	struct turns *t = arg;
 	struct turn *turn;
-	uint64_t began_ns = env_now_ns(t->env);
+	if (t->timer.at_ms != 0) /* a pause began since */
+		return;
 	t->spent = 0;
 	t->running = true;
-	while (t->spent < TURNS_SHARE && (turn = turns_take(t)) != NULL)
+	while (t->spent < TURNS_SHARE && (turn = list_take(&t->ready)) != NULL)
 		turn->run(turn->arg);
 	t->running = false;
-	if (t->first != NULL || t->spent >= TURNS_SHARE)
-		turns_go_on(t, began_ns);
+	if (t->spent >= TURNS_SHARE)
+		turns_go_on(t);
+	must(t->ready.first == NULL || t->spent >= TURNS_SHARE);
 }
 
 void turns_init(struct turns *t, struct env *env)
 {
-	*t = (struct turns){ .env = env, .last = &t->first, .task = { .run = on_turn, .arg = t } };
+	*t = (struct turns){ .env = env, .open_max = 1 };
+	t->ready.last = &t->ready.first;
+	t->closed.last = &t->closed.first;
+	t->task = (struct env_task){ .run = on_turn, .arg = t };
 	t->timer = (struct env_timer){ .on_fire = on_turn, .arg = t };
 }
 
 void turns_done(struct turns *t)
 {
-	must(t->first == NULL);
+	must(t->ready.first == NULL && t->closed.first == NULL && t->n_open == 0);
 	env_timer_stop(t->env, &t->timer);
 }
 
 void turns_spend(struct turns *t, size_t bytes)
 {
 	t->spent += bytes;
-	if (t->spent >= TURNS_SHARE && !t->running && t->timer.at_ms == 0)
-		env_defer(t->env, &t->task);
+	if (t->spent >= TURNS_SHARE)
+		turns_go_on(t);
 }
 
 bool turns_wait(struct turns *t, struct turn *turn)
 {
-	must(turn->prev == NULL);
-	if (t->spent < TURNS_SHARE && (t->running || t->first == NULL))
+	if (t->spent < TURNS_SHARE)
 		return false;
-	turn->next = NULL;
-	turn->prev = t->last;
-	*t->last = turn;
-	t->last = &turn->next;
+	list_put(&t->ready, turn);
 	return true;
+}
+
+bool turns_begin(struct turns *t, struct turn *turn)
+{
+	must(!turn->open);
+	if (turns_wait(t, turn))
+		return true;
+	if (t->n_open >= t->open_max) {
+		list_put(&t->closed, turn);
+		return true;
+	}
+	turn->open = true;
+	t->n_open++;
+	return false;
+}
+
+/* As many of those who wait go on as may begin now; each asks again. */
+static void wake_closed(struct turns *t)
+{
+	struct turn *turn;
+	for (unsigned n = t->n_open; n < t->open_max && (turn = list_take(&t->closed)) != NULL; n++) {
+		list_put(&t->ready, turn);
+		turns_go_on(t);
+	}
+}
+
+void turns_end(struct turns *t, struct turn *turn, size_t bytes)
+{
+	must(turn->open && t->n_open > 0);
+	turn->open = false;
+	t->n_open--;
+	t->open_max = bytes > TURNS_SHARE ? 1 : t->open_max < TURNS_OPEN_MAX ? t->open_max * 2 : TURNS_OPEN_MAX;
+	turns_spend(t, bytes);
+	wake_closed(t);
 }
 
 void turns_forget(struct turns *t, struct turn *turn)
 {
-	if (turn->prev == NULL)
+	list_drop(turn);
+	if (!turn->open)
 		return;
-	*turn->prev = turn->next;
-	if (turn->next != NULL)
-		turn->next->prev = turn->prev;
-	else
-		t->last = turn->prev;
-	turn->prev = NULL;
+	turn->open = false;
+	t->n_open--;
+	wake_closed(t);
 }

@@ -3,7 +3,10 @@
  * Shares of a loop turn, for what may take long: the records of batches are decompressed and decoded on the loop's
  * thread, and one request can bring thousands of batches. Who has work asks before each piece of it, and waits where
  * the share of this turn is spent; what waits goes on in the order it came, after the sockets of all had theirs. After
- * a batch that is much larger than a share it goes on when others had the loop for as long as that batch.
+ * a batch that is much larger than a share it goes on when others had the loop for about as long as that batch.
+ *
+ * What has to be read first is begun and ended: several reads are on their way while they turn out small, and one when
+ * not, so that not many large ones come at once.
  */
 #ifndef WORKER_KAFKA_TURNS_H
 #define WORKER_KAFKA_TURNS_H
@@ -11,19 +14,30 @@
 #include "common/env.h"
 
 #define TURNS_SHARE (4u << 20)          /* bytes decoded in a turn before others wait; some 10 ms */
+#define TURNS_OPEN_MAX 16u              /* reads on their way */
 
-/* One who waits. Embedded in its owner; zero-initialised but for run and arg. */
+struct turn_list;
+
+/* One who waits, or has begun. Embedded in its owner; zero-initialised but for run and arg. */
 struct turn {
-	struct turn *next, **prev;      /* private; prev is NULL when it does not wait */
+	struct turn *next, **prev;      /* private, as what follows */
+	struct turn_list *list;         /* where it waits, or NULL */
+	bool open;                      /* begun, not ended */
 	void (*run)(void *arg);
 	void *arg;
+};
+
+struct turn_list {
+	struct turn *first, **last;
 };
 
 struct turns {
 	struct env *env;
 	struct env_task task;
 	struct env_timer timer;         /* a pause */
-	struct turn *first, **last;     /* who waits */
+	struct turn_list ready;         /* who waits for a share */
+	struct turn_list closed;        /* who waits until another read has ended */
+	unsigned n_open, open_max;
 	size_t spent;                   /* of the share, in this turn */
 	bool running;                   /* those who waited have theirs */
 };
@@ -38,7 +52,12 @@ void turns_spend(struct turns *t, size_t bytes);
 /* True when there is no share left: turn->run is called in a later turn, once, and asks again. */
 bool turns_wait(struct turns *t, struct turn *turn);
 
-/* It is not called any more. Fine when it does not wait. */
+/* The same for a read. False: it has begun, until turns_end(). */
+bool turns_begin(struct turns *t, struct turn *turn);
+/* It has come, and so many bytes of it were decoded. */
+void turns_end(struct turns *t, struct turn *turn, size_t bytes);
+
+/* It is not called any more, and ends what it has begun. Fine when there is nothing. */
 void turns_forget(struct turns *t, struct turn *turn);
 
 #endif
