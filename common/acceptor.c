@@ -120,7 +120,7 @@ static void take(struct acceptor_listener *l, int fd, const struct sockaddr_stor
 	bool counted = address_of(from, address);
 	if (s->n_conns >= s->max_conns || (counted && !address_take(s, address))) {
 		metric_add(c->refused, 1);
-		c->on_refused(c->arg, fd);
+		c->on_refused(c->arg, fd, l->inherited);
 		return;
 	}
 	if (from->ss_family != AF_UNIX)

@@ -24,7 +24,7 @@ struct acceptor_config {
 	/* A connection, non-blocking; the receiver's. acceptor_gone(address) when it is closed. */
 	void (*on_conn)(void *arg, int fd, const uint8_t address[16], const struct child_listener *from);
 	/* One over a limit; the receiver says so to the client and closes it. */
-	void (*on_refused)(void *arg, int fd);
+	void (*on_refused)(void *arg, int fd, const struct child_listener *from);
 	void *arg;
 };
 

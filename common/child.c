@@ -11,7 +11,10 @@
  *   child.socket = "..."        path of storaged's socket
  *   child.http_address = "..."
  *   child.kafka_address = "..."
- *   child.listener = "7 pico 0 127.0.0.1:4437"     descriptor, protocol, beyond loopback, address
+ *   child.kafka_tls_address = "..."
+ *   child.listener = "7 pico 0 0 127.0.0.1:4437"   descriptor, protocol, beyond loopback, TLS, address
+ *
+ * With a TLS listener the first message on the control socket is CONTROL_TLS; it is there before the child is.
  */
 #include "common/child.h"
 
@@ -74,10 +77,11 @@ static void parse_listener(struct child *c, const char *s)
 {
 	must(c->n_listeners < CHILD_LISTENERS_MAX);
 	struct child_listener *l = &c->listener[c->n_listeners++];
-	int beyond = 0;
-	if (sscanf(s, "%d %15s %d %63s", &l->fd, l->protocol, &beyond, l->address) != 4)
+	int beyond = 0, tls = 0;
+	if (sscanf(s, "%d %15s %d %d %63s", &l->fd, l->protocol, &beyond, &tls, l->address) != 5)
 		not_started_right("a listener is malformed");
 	l->beyond_loopback = beyond != 0;
+	l->tls = tls != 0;
 }
 
 static void copy(char *to, size_t size, const char *s)
@@ -106,6 +110,8 @@ static bool parse_child_pair(struct child *c, const struct conf_pair *pair)
 		copy(c->http_address, sizeof(c->http_address), v);
 	else if (strcmp(key, "kafka_address") == 0)
 		copy(c->kafka_address, sizeof(c->kafka_address), v);
+	else if (strcmp(key, "kafka_tls_address") == 0)
+		copy(c->kafka_tls_address, sizeof(c->kafka_tls_address), v);
 	else if (strcmp(key, "listener") == 0)
 		parse_listener(c, v);
 	else
@@ -192,6 +198,16 @@ static void read_pages(struct child *c)
 		c->pages[i - 2] = map_page(fds[i], sizeof(struct metrics_page), PROT_READ);
 }
 
+static void read_tls(struct child *c)
+{
+	struct control_msg msg;
+	bool wanted = false;
+	for (unsigned i = 0; i < c->n_listeners; i++)
+		wanted |= c->listener[i].tls;
+	if (wanted && (control_recv_fd(CHILD_CONTROL_FD, &msg, &c->tls_fd) < 0 || msg.type != CONTROL_TLS || c->tls_fd < 0))
+		not_started_right("descriptor 3 brings no certificate");
+}
+
 static void set_cloexec(const struct child *c)
 {
 	fcntl(CHILD_CONTROL_FD, F_SETFD, FD_CLOEXEC);
@@ -224,6 +240,7 @@ void child_start(struct child *c, enum process_kind kind, int argc, char **argv)
 {
 	enum log_level level = LOG_INFO;
 	memset(c, 0, sizeof(*c));
+	c->tls_fd = -1;
 	keep_memory();
 	conf_init(&c->conf);
 	check_control();
@@ -234,6 +251,7 @@ void child_start(struct child *c, enum process_kind kind, int argc, char **argv)
 	if (kind == PROCESS_STORAGED)
 		read_secrets(c);
 	read_pages(c);
+	read_tls(c);
 	set_cloexec(c);
 	signal(SIGPIPE, SIG_IGN);
 	prctl(PR_SET_NAME, process_kind_name(kind));

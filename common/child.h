@@ -23,6 +23,7 @@ struct child_listener {
 	char protocol[16];          /* pico, ds, kafka, admin, ipc */
 	char address[64];           /* host:port really bound */
 	bool beyond_loopback;
+	bool tls;
 };
 
 /* The process table: one entry a slot, written by the supervisor alone. */
@@ -49,9 +50,11 @@ struct child {
 	char socket_path[4200];         /* of storaged */
 	char http_address[256];         /* advertised, "" when none */
 	char kafka_address[300];        /* the same, host:port */
+	char kafka_tls_address[300];    /* the same for clients that speak TLS */
 	struct child_listener listener[CHILD_LISTENERS_MAX];
 	unsigned n_listeners;
 	uint8_t ipc_key[32];            /* storaged */
+	int tls_fd;                     /* a worker with a TLS listener: as CONTROL_TLS brings it; else -1 */
 	const struct process_table *processes;                      /* workers; NULL for storaged */
 	const struct metrics_page *pages[METRICS_SLOTS];            /* workers: by slot */
 };

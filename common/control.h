@@ -19,6 +19,7 @@ enum control_type {
 	CONTROL_SET_COUNT = 9,  /* admin worker: kind, a = count */
 	CONTROL_RELOAD = 10,    /* admin worker */
 	CONTROL_WANT = 11,      /* storaged: kind */
+	CONTROL_TLS = 12,       /* supervisor: a descriptor goes with it, of a memfd with tls_pem_write()'s text */
 };
 
 /* The exit code of a FATAL that ends a running node, too: two run on one storage, each start would hurt the other. */
@@ -42,6 +43,9 @@ _Static_assert(sizeof(struct control_msg) == 32, "fixed size");
 /* 0 or negative errno (-EAGAIN: nothing there, or full). ret_msg is checked for magic (-EPROTO); end of stream -EPIPE. */
 int control_send(int fd, const struct control_msg *msg);
 int control_recv(int fd, struct control_msg *ret_msg);
+/* The same with a descriptor beside the message; one that came is the caller's, close-on-exec. -1: none. */
+int control_send_fd(int fd, const struct control_msg *msg, int passed);
+int control_recv_fd(int fd, struct control_msg *ret_msg, int *ret_passed);
 
 const char *process_kind_name(enum process_kind kind);  /* its program: "storaged", "worker-http", ... */
 const char *process_role_name(enum process_kind kind);  /* what it does: the same, but "admin" for the admin worker */

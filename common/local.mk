@@ -33,6 +33,7 @@ common_libcommon_a_SOURCES = \
 	common/record_decode.c common/record_decode.h \
 	common/slice.h \
 	common/sock.c common/sock.h \
+	common/tls.c common/tls.h \
 	common/topic_config.c common/topic_config.h common/topic_config.def \
 	common/topic_name.c common/topic_name.h \
 	common/utf8.c common/utf8.h \

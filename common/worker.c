@@ -6,6 +6,8 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/env_uv.h"
@@ -43,7 +45,38 @@ static void drain(struct worker *w, uint64_t ms)
 	w->events->on_drain(w->arg);
 }
 
+/* ------------------------------------------------------------------ certificates */
+
+/* The supervisor tried them before it sent them. Takes the descriptor. */
+static int use_certificates(struct worker *w, int fd)
+{
+	struct stat st;
+	struct tls_pem pem;
+	struct tls_context *new;
+	struct tls_fault fault;
+	int r = fstat(fd, &st) == 0 && st.st_size > 0 && st.st_size <= 4 * (off_t)TLS_PEM_MAX ? 0 : -EBADMSG;
+	void *text = r == 0 ? mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
+	close(fd);
+	if (text == MAP_FAILED)
+		return -EBADMSG;
+	r = tls_pem_read(slice_of(text, (size_t)st.st_size), &pem);
+	if (r == 0)
+		r = tls_context_new(&pem, &new, &fault);
+	munmap(text, (size_t)st.st_size);
+	if (r < 0)
+		return r;
+	tls_context_free(w->tls); /* connections that were begun with it keep it */
+	w->tls = new;
+	return 0;
+}
+
 /* ------------------------------------------------------------------ control */
+
+static void take_certificates(struct worker *w, int fd)
+{
+	if (fd < 0 || use_certificates(w, fd) < 0)
+		log_error("new certificates cannot be used, the old ones stay");
+}
 
 static void take_control(struct worker *w, const struct control_msg *msg)
 {
@@ -66,9 +99,14 @@ static void on_control(uv_poll_t *poll, int status, int events)
 {
 	struct worker *w = poll->data;
 	struct control_msg msg;
-	int r;
-	while ((r = control_recv(CHILD_CONTROL_FD, &msg)) == 0)
+	int r, passed;
+	while ((r = control_recv_fd(CHILD_CONTROL_FD, &msg, &passed)) == 0) {
+		if (msg.type == CONTROL_TLS)
+			take_certificates(w, passed);
+		else if (passed >= 0)
+			close(passed);
 		take_control(w, &msg);
+	}
 	if (r == -EPIPE) /* the supervisor is gone: so is everything */
 		_exit(0);
 }
@@ -97,6 +135,8 @@ void worker_init(struct worker *w, enum process_kind kind, int argc, char **argv
 		r = env_uv_new(w->loop, &w->env);
 	if (r == 0)
 		r = topics_new(w->env, &config, &w->topics);
+	if (r == 0 && w->child.tls_fd >= 0)
+		r = use_certificates(w, w->child.tls_fd);
 	if (r < 0)
 		child_fatal(1, "cannot start: %s", strerror(-r));
 }

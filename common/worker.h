@@ -7,6 +7,7 @@
 #define COMMON_WORKER_H
 
 #include "common/acceptor.h"
+#include "common/tls.h"
 #include "common/topics.h"
 
 struct worker_events {
@@ -22,6 +23,7 @@ struct worker {
 	struct env *env;
 	struct topics *topics;
 	struct acceptor acceptor;       /* opened by the server */
+	struct tls_context *tls;        /* what new connections of TLS listeners begin with; NULL: there are none */
 
 	const struct worker_events *events;
 	void *arg;

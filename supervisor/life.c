@@ -30,7 +30,10 @@ static void announce(const struct supervisor *s)
 		const struct child_listener *l = &s->listeners.item[i];
 		if (strcmp(l->protocol, "ipc") == 0)
 			continue;
-		printf(strcmp(l->protocol, "kafka") == 0 ? "%s on %s\n" : "%s on http://%s\n", l->protocol, l->address);
+		if (strcmp(l->protocol, "kafka") == 0)
+			printf("kafka%s on %s\n", l->tls ? " tls" : "", l->address);
+		else
+			printf("%s on %s://%s\n", l->protocol, l->tls ? "https" : "http", l->address);
 		if (first[0] == '\0')
 			first = l->address;
 	}

@@ -29,6 +29,7 @@ struct wanted {
 	const struct conf_list *list;
 	const char *advertised;         /* NULL: none is needed */
 	const char *advertise_option;
+	bool tls;
 };
 
 static int bind_once(const struct address *a, int backlog, int *ret_fd)
@@ -70,7 +71,7 @@ static int add(struct listeners *l, const struct wanted *w, const struct address
 	struct child_listener *item = &l->item[l->n++];
 	struct address real = *a;
 	getsockname(fd, &real.any, &real.len);
-	*item = (struct child_listener){ .fd = fd, .beyond_loopback = !address_is_loopback(a) };
+	*item = (struct child_listener){ .fd = fd, .beyond_loopback = !address_is_loopback(a), .tls = w->tls };
 	snprintf(item->protocol, sizeof(item->protocol), "%s", w->protocol);
 	address_print(&real, item->address);
 	return 0;
@@ -87,7 +88,7 @@ static int check(const struct conf *conf, const struct wanted *w, const char *te
 	if (address_is_wildcard(a) && w->advertised != NULL && w->advertised[0] == '\0') {
 		log_error("--%s: %s is every address of this machine; say with --%s which one clients use, "
 			  "as in --%s %snode1.example:%u", w->option, text, w->advertise_option, w->advertise_option,
-			  strcmp(w->protocol, "kafka") == 0 ? "" : "http://", address_port(a));
+			  strcmp(w->protocol, "kafka") == 0 ? "" : w->tls ? "https://" : "http://", address_port(a));
 		return 1;
 	}
 	return 0;
@@ -215,22 +216,35 @@ static int bind_ipc(struct listeners *l, const struct home *home, int backlog)
 	return 0;
 }
 
-static void set_http_address(struct listeners *l, const struct conf *conf)
+/* The first one that speaks so; NULL. */
+static const char *first_address(const struct listeners *l, const char *protocol, bool tls)
 {
-	snprintf(l->http_address, sizeof(l->http_address), "%s", conf->http_address);
-	for (unsigned i = 0; i < l->n && l->http_address[0] == '\0'; i++) {
-		if (strcmp(l->item[i].protocol, "pico") == 0)
-			snprintf(l->http_address, sizeof(l->http_address), "http://%s", l->item[i].address);
-	}
+	for (unsigned i = 0; i < l->n; i++)
+		if (strcmp(l->item[i].protocol, protocol) == 0 && l->item[i].tls == tls)
+			return l->item[i].address;
+	return NULL;
 }
 
-static void set_kafka_address(struct listeners *l, const struct conf *conf)
+static void set_http_address(struct listeners *l, const struct conf *conf)
 {
-	snprintf(l->kafka_address, sizeof(l->kafka_address), "%s", conf->kafka_advertise);
-	for (unsigned i = 0; i < l->n && l->kafka_address[0] == '\0'; i++) {
-		if (strcmp(l->item[i].protocol, "kafka") == 0)
-			snprintf(l->kafka_address, sizeof(l->kafka_address), "%s", l->item[i].address);
-	}
+	const char *first = first_address(l, "pico", false);
+	if (conf->http_address[0] != '\0')
+		snprintf(l->http_address, sizeof(l->http_address), "%s", conf->http_address);
+	else if (first != NULL)
+		snprintf(l->http_address, sizeof(l->http_address), "http://%s", first);
+}
+
+/* Who came over TLS is sent to the TLS listener: the host as advertised, the port its own. */
+static void set_kafka_addresses(struct listeners *l, const struct conf *conf)
+{
+	const char *given = conf->kafka_advertise, *plain = first_address(l, "kafka", false);
+	const char *secure = first_address(l, "kafka", true);
+	snprintf(l->kafka_address, sizeof(l->kafka_address), "%s", given[0] != '\0' ? given : plain != NULL ? plain : "");
+	if (secure == NULL)
+		return;
+	const char *host = given[0] != '\0' ? given : secure;
+	snprintf(l->kafka_tls_address, sizeof(l->kafka_tls_address), "%.*s%s", (int)(strrchr(host, ':') - host), host,
+		 strrchr(secure, ':'));
 }
 
 static bool speaks_pico(const struct conf *conf)
@@ -238,50 +252,51 @@ static bool speaks_pico(const struct conf *conf)
 	return strcmp(conf->protocol, "pico") == 0;
 }
 
-static struct wanted pico_wanted(const struct conf *conf)
-{
-	return (struct wanted){ "listen", "pico", &conf->listen, conf->http_address, "http-address" };
-}
+#define WANTED_MAX 5
 
-static struct wanted admin_wanted(const struct conf *conf)
+/* Everything that is listened on. */
+static unsigned all_wanted(const struct conf *conf, struct wanted ret[static WANTED_MAX])
 {
-	return (struct wanted){ "admin-listen", "admin", &conf->admin_listen, NULL, NULL };
-}
-
-static struct wanted kafka_wanted(const struct conf *conf)
-{
-	return (struct wanted){ "kafka-listen", "kafka", &conf->kafka_listen, conf->kafka_advertise, "kafka-advertise" };
+	unsigned n = 0;
+	if (speaks_pico(conf))
+		ret[n++] = (struct wanted){ "listen", "pico", &conf->listen, conf->http_address, "http-address", false };
+	if (!conf->no_admin)
+		ret[n++] = (struct wanted){ "admin-listen", "admin", &conf->admin_listen, NULL, NULL, false };
+	if (!conf->no_kafka)
+		ret[n++] = (struct wanted){ "kafka-listen", "kafka", &conf->kafka_listen, conf->kafka_advertise, "kafka-advertise", false };
+	if (speaks_pico(conf) && conf->tls_listen.n > 0)
+		ret[n++] = (struct wanted){ "tls-listen", "pico", &conf->tls_listen, conf->http_address, "http-address", true };
+	if (!conf->no_kafka && conf->kafka_tls_listen.n > 0)
+		ret[n++] = (struct wanted){ "kafka-tls-listen", "kafka", &conf->kafka_tls_listen, conf->kafka_advertise,
+					    "kafka-advertise", true };
+	return n;
 }
 
 int listeners_check(const struct conf *conf)
 {
-	const struct wanted pico = pico_wanted(conf), admin = admin_wanted(conf), kafka = kafka_wanted(conf);
-	int code = speaks_pico(conf) ? check_list(conf, &pico) : 0;
-	if (code == 0 && !conf->no_admin)
-		code = check_list(conf, &admin);
-	if (code == 0 && !conf->no_kafka)
-		code = check_list(conf, &kafka);
+	struct wanted wanted[WANTED_MAX];
+	unsigned n = all_wanted(conf, wanted);
+	int code = 0;
+	for (unsigned i = 0; i < n && code == 0; i++)
+		code = check_list(conf, &wanted[i]);
 	return code;
 }
 
 int listeners_open(struct listeners *l, const struct conf *conf, const struct home *home)
 {
-	const struct wanted pico = pico_wanted(conf), admin = admin_wanted(conf), kafka = kafka_wanted(conf);
+	struct wanted wanted[WANTED_MAX];
+	unsigned n = all_wanted(conf, wanted);
 	memset(l, 0, sizeof(*l));
 	int code = bind_ipc(l, home, (int)conf->backlog);
-	if (code == 0 && speaks_pico(conf))
-		code = bind_list(l, conf, &pico, home->stale);
-	if (code == 0 && !conf->no_admin)
-		code = bind_list(l, conf, &admin, home->stale);
-	if (code == 0 && !conf->no_kafka)
-		code = bind_list(l, conf, &kafka, home->stale);
+	for (unsigned i = 0; i < n && code == 0; i++)
+		code = bind_list(l, conf, &wanted[i], home->stale);
 	if (code != 0) {
 		listeners_close(l, home);
 		return code;
 	}
 	set_http_address(l, conf);
 	if (!conf->no_kafka)
-		set_kafka_address(l, conf);
+		set_kafka_addresses(l, conf);
 	return 0;
 }
 
@@ -293,13 +308,14 @@ static void warn_list(const struct conf_list *list, const char *option, const ch
 
 void listeners_warn(const struct conf *conf, const struct conf_origins *origins)
 {
-	if (!speaks_pico(conf))
+	if (!speaks_pico(conf)) {
 		warn_list(&conf->listen, "listen", "Durable Streams");
+		warn_list(&conf->tls_listen, "tls-listen", "Durable Streams");
+	}
 	if (!conf->no_ds)
 		warn_list(&conf->ds_listen, "ds-listen", "Durable Streams");
-	warn_list(&conf->tls_listen, "tls-listen", "TLS");
-	warn_list(&conf->ds_tls_listen, "ds-tls-listen", "TLS");
-	warn_list(&conf->kafka_tls_listen, "kafka-tls-listen", "TLS");
+	if (!conf->no_ds)
+		warn_list(&conf->ds_tls_listen, "ds-tls-listen", "Durable Streams");
 }
 
 void listeners_close_tcp(struct listeners *l)

@@ -14,6 +14,7 @@ struct listeners {
 	char socket_path[4200];
 	char http_address[256];         /* advertised: --http-address, else of the first pico listener; or "" */
 	char kafka_address[300];        /* the same as host:port: --kafka-advertise, else of the first kafka listener */
+	char kafka_tls_address[300];    /* for clients that speak TLS: that host, the port of the first TLS listener */
 };
 
 /* Whether every address is one and may be bound, without binding: 0 or the exit code, after one line in the log. */

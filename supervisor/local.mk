@@ -2,6 +2,7 @@
 pkglibexec_PROGRAMS += supervisor/supervisor
 supervisor_supervisor_SOURCES = \
 	supervisor/address.c supervisor/address.h \
+	supervisor/certificates.c supervisor/certificates.h \
 	supervisor/home.c supervisor/home.h \
 	supervisor/life.c \
 	supervisor/listeners.c supervisor/listeners.h \

@@ -50,11 +50,26 @@ static int open_pages(struct supervisor *s)
 	return 1;
 }
 
+static int open_certificates(struct supervisor *s)
+{
+	char fault[CERTIFICATES_FAULT_MAX];
+	s->tls_fd = -1;
+	if (!certificates_wanted(&s->conf))
+		return 0;
+	s->tls_fd = certificates_open(&s->conf, fault);
+	if (s->tls_fd >= 0)
+		return 0;
+	log_error("%s", fault);
+	return 1;
+}
+
 /* Everything that can refuse the start, in the order in which it is cheap to take back. */
 static int open_all(struct supervisor *s)
 {
 	processes_init(s);
-	int code = programs_open(s);
+	int code = open_certificates(s);
+	if (code == 0)
+		code = programs_open(s);
 	if (code == 0)
 		code = home_open(&s->home, &s->conf);
 	if (code == 0)

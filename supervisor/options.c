@@ -66,10 +66,23 @@ static void open_log(const struct conf *conf)
 	log_open("supervisor", level, strcmp(conf->log_format, "json") == 0);
 }
 
+static int check_certificates(const struct conf *conf)
+{
+	char fault[CERTIFICATES_FAULT_MAX];
+	int fd = certificates_wanted(conf) ? certificates_open(conf, fault) : -1;
+	if (fd >= 0)
+		close(fd);
+	else if (certificates_wanted(conf))
+		log_error("%s", fault);
+	return fd < 0 && certificates_wanted(conf);
+}
+
 /* What was asked for and would be a lie, or cannot be listened on: 0 or the exit code, after one line. */
 static int refusal(const struct conf *conf)
 {
 	int code = listeners_check(conf); /* first: tokens will not make the network ours */
+	if (code == 0)
+		code = check_certificates(conf);
 	if (code != 0 || strcmp(conf->auth, "required") != 0)
 		return code;
 	log_error("--auth required: authentication is not built yet and this node would answer everybody; leave it off");

@@ -225,6 +225,23 @@ void processes_send(struct supervisor *s, bool workers, enum control_type type, 
 	}
 }
 
+static bool speaks_tls(const struct supervisor *s, const struct process *p)
+{
+	for (unsigned i = 0; i < s->listeners.n; i++)
+		if (s->listeners.item[i].tls && spawn_inherits(p, &s->listeners.item[i]))
+			return true;
+	return false;
+}
+
+void processes_send_certificates(const struct supervisor *s)
+{
+	for (unsigned i = 0; i < s->n_processes; i++) {
+		const struct process *p = &s->process[i];
+		if (p->control >= 0 && speaks_tls(s, p))
+			control_send_fd(p->control, &(struct control_msg){ .type = CONTROL_TLS }, s->tls_fd);
+	}
+}
+
 void processes_kill(struct supervisor *s, bool workers)
 {
 	for (unsigned i = 0; i < s->n_processes; i++) {

@@ -15,7 +15,7 @@
 
 static bool changes_at_run_time(enum conf_id id)
 {
-	return id == CONF_ID_log_level;
+	return id == CONF_ID_log_level || id == CONF_ID_tls_cert || id == CONF_ID_tls_key || id == CONF_ID_tls_client_ca;
 }
 
 static void log_faults(struct buf *faults)
@@ -40,15 +40,40 @@ static void warn_fixed(const struct conf *old, const struct conf *new)
 	buf_done(&names);
 }
 
+static void set(char **value, const char *new)
+{
+	free(*value);
+	*value = must_strdup(new);
+}
+
 static void apply_log_level(struct supervisor *s, const struct conf *new)
 {
 	enum log_level level;
 	must(log_level_parse(new->log_level, &level) == 0);
-	free(s->conf.log_level);
-	s->conf.log_level = must_strdup(new->log_level);
+	set(&s->conf.log_level, new->log_level);
 	log_set_level(level);
 	processes_send(s, true, CONTROL_LOG_LEVEL, level);
 	processes_send(s, false, CONTROL_LOG_LEVEL, level);
+}
+
+/* For connections that begin from now on; those that are open go on as they began. False when they cannot be used. */
+static bool apply_certificates(struct supervisor *s, const struct conf *new)
+{
+	char fault[CERTIFICATES_FAULT_MAX];
+	int fd = s->tls_fd >= 0 ? certificates_open(new, fault) : -1;
+	if (s->tls_fd >= 0 && fd < 0) {
+		log_error("reload: %s; nothing changes", fault);
+		return false;
+	}
+	set(&s->conf.tls_cert, new->tls_cert);
+	set(&s->conf.tls_key, new->tls_key);
+	set(&s->conf.tls_client_ca, new->tls_client_ca);
+	if (fd >= 0) {
+		close(s->tls_fd);
+		s->tls_fd = fd;
+		processes_send_certificates(s);
+	}
+	return true;
 }
 
 void reload(struct supervisor *s)
@@ -60,7 +85,7 @@ void reload(struct supervisor *s)
 	conf_init(&new);
 	if (conf_load(&new, &origins, s->argc, s->argv, environ, &faults) > 0) {
 		log_faults(&faults);
-	} else {
+	} else if (apply_certificates(s, &new)) {
 		apply_log_level(s, &new);
 		warn_fixed(&s->conf, &new);
 		log_info("reload: done log_level=%s", s->conf.log_level);

@@ -31,6 +31,7 @@ struct outfit {
 	int control[2], pages[2], config, secrets;
 	int listener[CHILD_LISTENERS_MAX];
 	unsigned n_listeners;
+	bool tls;                       /* one of them */
 };
 
 /* Variables that a child may see: nothing of ours, nothing that could be a secret. */
@@ -71,14 +72,20 @@ static void write_hex(struct buf *out, const char *key, const uint8_t *p, size_t
 	buf_put_str(out, "\n");
 }
 
+bool spawn_inherits(const struct process *p, const struct child_listener *l)
+{
+	return strcmp(l->protocol, protocol_of(p->kind)) == 0;
+}
+
 static void write_listeners(const struct supervisor *s, const struct process *p, struct outfit *o, struct buf *out)
 {
 	for (unsigned i = 0; i < s->listeners.n; i++) {
 		const struct child_listener *l = &s->listeners.item[i];
-		if (strcmp(l->protocol, protocol_of(p->kind)) != 0)
+		if (!spawn_inherits(p, l))
 			continue;
-		buf_printf(out, "child.listener = %u %s %d %s\n", CHILD_LISTENER_FD + o->n_listeners, l->protocol,
-			   l->beyond_loopback, l->address);
+		buf_printf(out, "child.listener = %u %s %d %d %s\n", CHILD_LISTENER_FD + o->n_listeners, l->protocol,
+			   l->beyond_loopback, l->tls, l->address);
+		o->tls |= l->tls;
 		o->listener[o->n_listeners++] = l->fd;
 	}
 }
@@ -96,6 +103,7 @@ static void write_config(const struct supervisor *s, const struct process *p, st
 	conf_write_pair(out, "child.socket", s->listeners.socket_path);
 	conf_write_pair(out, "child.http_address", s->listeners.http_address);
 	conf_write_pair(out, "child.kafka_address", s->listeners.kafka_address);
+	conf_write_pair(out, "child.kafka_tls_address", s->listeners.kafka_tls_address);
 	write_listeners(s, p, o, out);
 	conf_write(&s->conf, out);
 }
@@ -160,6 +168,8 @@ static int outfit_open(struct supervisor *s, unsigned slot, struct outfit *o)
 		err = -errno;
 	if (err == 0)
 		err = pages_send(&s->pages, p->kind, slot, o->pages[0]);
+	if (err == 0 && o->tls)
+		err = control_send_fd(o->control[0], &(struct control_msg){ .type = CONTROL_TLS }, s->tls_fd);
 	return err;
 }
 

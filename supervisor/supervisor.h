@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "common/child.h"
+#include "supervisor/certificates.h"
 #include "supervisor/home.h"
 #include "supervisor/listeners.h"
 #include "supervisor/pages.h"
@@ -50,6 +51,7 @@ struct supervisor {
 	struct pages pages;
 	int program_fd[PROCESS_KINDS];  /* -1: not needed */
 	uint8_t ipc_key[32];
+	int tls_fd;                     /* of certificates_open(); -1: nothing listens with TLS */
 	struct process process[METRICS_SLOTS];  /* the index is the slot */
 	unsigned n_processes;
 	int signal_fd;
@@ -72,6 +74,8 @@ void programs_close(struct supervisor *s);
 
 /* spawn.c: starts the program of process[slot]. 0 or negative errno. */
 int spawn(struct supervisor *s, unsigned slot);
+/* Whether that process serves this listener. */
+bool spawn_inherits(const struct process *p, const struct child_listener *l);
 
 /* process.c */
 void processes_init(struct supervisor *s);              /* one slot each; none runs */
@@ -85,6 +89,7 @@ bool processes_all_ready(const struct supervisor *s);
 bool process_is_worker(const struct process *p);
 unsigned processes_running(const struct supervisor *s, bool workers);
 void processes_send(struct supervisor *s, bool workers, enum control_type type, uint64_t a);
+void processes_send_certificates(const struct supervisor *s);   /* to those who have a TLS listener */
 void processes_kill(struct supervisor *s, bool workers);
 void processes_show(struct supervisor *s);              /* writes the table page */
 

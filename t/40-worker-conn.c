@@ -19,7 +19,6 @@
 #include "common/record_batch.h"
 #include "t/lib/http_world.h"
 #include "worker-http/conn.h"
-#include "worker-http/pico.h"
 
 #define HOST " HTTP/1.1\r\nHost: x\r\n"
 #define GET(path) "GET " path HOST "\r\n"
@@ -770,7 +769,7 @@ static void test_unwatchable(void **state)
 	struct client c;
 	world_open(NULL);
 	w.worker.acceptor.n_conns++;
-	conn_new(&w.server, memfd_create("no socket", MFD_CLOEXEC), loopback, pico_route);
+	conn_new(&w.server, memfd_create("no socket", MFD_CLOEXEC), loopback, &w.worker.child.listener[0]);
 	assert_int_equal(w.worker.acceptor.n_conns, 0);
 	assert_null(w.server.conns);
 	client_open(&c, w.port);

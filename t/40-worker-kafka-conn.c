@@ -632,7 +632,7 @@ static void test_unwatchable(void **state)
 	world_open(NULL);
 	log_capture();
 	k.server.acceptor->n_conns++;
-	conn_new(&k.server, memfd_create("no socket", MFD_CLOEXEC), loopback);
+	conn_new(&k.server, memfd_create("no socket", MFD_CLOEXEC), loopback, &k.worker.child.listener[0]);
 	assert_int_equal(log_lines("cannot watch a connection"), 1);
 	assert_int_equal(k.server.acceptor->n_conns, 0);
 	assert_null(k.server.conns);

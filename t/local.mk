@@ -66,9 +66,15 @@ check_PROGRAMS += t/00-unit-address
 t_00_unit_address_SOURCES = t/unit/address.c supervisor/address.c
 t_00_unit_address_LDADD = $(TEST_LIBS)
 
-check_PROGRAMS += t/00-unit-sock
-t_00_unit_sock_SOURCES = t/unit/sock.c
+check_PROGRAMS += t/00-unit-sock t/00-unit-sock-tls t/00-unit-tls
+TLS_PEER = t/lib/tls_peer.c t/lib/tls_peer.h
+SOCK_WORLD = t/lib/sock_world.c t/lib/sock_world.h
+t_00_unit_sock_SOURCES = t/unit/sock.c $(SOCK_WORLD)
 t_00_unit_sock_LDADD = $(TEST_LIBS)
+t_00_unit_sock_tls_SOURCES = t/unit/sock_tls.c $(TLS_PEER) $(SOCK_WORLD)
+t_00_unit_sock_tls_LDADD = $(TEST_LIBS)
+t_00_unit_tls_SOURCES = t/unit/tls.c $(TLS_PEER)
+t_00_unit_tls_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += t/00-unit-ipc
 t_00_unit_ipc_SOURCES = t/unit/ipc.c
@@ -370,7 +376,7 @@ conformance: all
 # Every Kafka client that t/clients/install can get; those that are quick are in ./check.
 client-matrix: all
 	$(srcdir)/t/clients/install
-	PICO_CLIENTS=all $(srcdir)/t/run --build $(builddir) \
+	PICO_CLIENTS=all $(srcdir)/t/run --build $(builddir) $(srcdir)/t/50-broker-tls.py \
 		$(srcdir)/t/50-broker-clients.py $(srcdir)/t/50-broker-bytes.py
 EXTRA_DIST += t/clients/README t/clients/install t/clients/kcat.py t/clients/kafka_python.py t/clients/confluent.py \
 	t/clients/franz/main.go t/clients/franz/go.mod t/clients/franz/go.sum t/clients/java/Client.java \
@@ -379,6 +385,9 @@ EXTRA_DIST += t/clients/README t/clients/install t/clients/kcat.py t/clients/kaf
 EXTRA_DIST += t/lib/kafka_proxy.py t/lib/kafka_capture.py t/lib/kafka_clients.py t/lib/kafka_form.py \
 	t/50-broker-clients.py t/50-broker-bytes.py t/50-broker-members.py t/50-broker-lost-answers.py t/70-regress-producer-ids.py \
 	t/70-regress-one-client.py
+EXTRA_DIST += t/lib/kafka_proxy.py t/lib/kafka_capture.py t/lib/kafka_clients.py t/lib/kafka_form.py t/lib/certificates.py t/lib/secure_node.py \
+	t/50-http-tls.py t/50-broker-tls.py t/60-supervisor-tls.py \
+	t/50-broker-clients.py t/50-broker-bytes.py t/50-broker-members.py t/50-broker-lost-answers.py t/70-regress-producer-ids.py
 all-checks:
 	cd $(srcdir) && t/all-checks
 

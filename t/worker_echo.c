@@ -239,7 +239,7 @@ static void on_conn(void *arg, int fd, const uint8_t address[16], const struct c
 	conn_step(c);
 }
 
-static void on_refused(void *arg, int fd)
+static void on_refused(void *arg, int fd, const struct child_listener *from)
 {
 	close(fd);
 }

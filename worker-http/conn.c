@@ -17,7 +17,9 @@
 #include "common/log.h"
 #include "common/metrics.h"
 #include "common/must.h"
+#include "worker-http/admin.h"
 #include "worker-http/conn_version.h"
+#include "worker-http/pico.h"
 
 #define CONN_MAGIC 0x434f4e4eu
 #define BODIES_A_SERVER 8u              /* bodies of max-request-size that all connections together may hold */
@@ -65,6 +67,8 @@ void conn_close(struct conn *c)
 	conn_report(c);
 	buf_done(&c->out);
 	env_timer_stop(c->server->env, &c->timer);
+	if (sock_why(c->sock) != NULL)
+		log_warn("TLS failed: %s, closing the connection", sock_why(c->sock));
 	sock_close(c->sock);
 	conn_unlink(c);
 	acceptor_gone(c->server->acceptor, c->address);
@@ -390,13 +394,26 @@ void conn_drain(struct conn *c)
 		conn_run(c);
 }
 
-void conn_new(struct server *s, int fd, const uint8_t address[16], server_route_fn *route)
+static int open_sock(struct conn *c, int fd, bool tls)
 {
 	static const struct sock_events events = { on_ready, on_over };
+	const struct server *s = c->server;
+	return sock_open(&(struct sock_config){
+		.env = s->env,
+		.events = &events,
+		.arg = c,
+		.tls = tls ? *s->tls : NULL,
+		.alpn = "http/1.1",
+		.handshake_ms = s->conf->header_timeout_ms,
+	}, fd, &c->sock);
+}
+
+void conn_new(struct server *s, int fd, const uint8_t address[16], const struct child_listener *from)
+{
 	struct conn *c = must_calloc(1, sizeof(*c));
-	*c = (struct conn){ .magic = CONN_MAGIC, .server = s, .route = route, .last = &c->first,
-			   .version = &conn_h1 };
-	int r = sock_open(&(struct sock_config){ .env = s->env, .events = &events, .arg = c }, fd, &c->sock);
+	*c = (struct conn){ .magic = CONN_MAGIC, .server = s, .last = &c->first, .version = &conn_h1 };
+	c->route = strcmp(from->protocol, "admin") == 0 ? admin_route : pico_route;
+	int r = open_sock(c, fd, from->tls);
 	if (r < 0) {
 		acceptor_failed(s->acceptor, address, r);
 		conn_free(c);

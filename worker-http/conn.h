@@ -10,8 +10,8 @@
 
 struct conn;
 
-/* Takes the socket (non-blocking). */
-void conn_new(struct server *s, int fd, const uint8_t address[16], server_route_fn *route);
+/* Takes the socket (non-blocking), which that listener accepted. */
+void conn_new(struct server *s, int fd, const uint8_t address[16], const struct child_listener *from);
 struct conn *conn_next(const struct conn *c);
 /* Room again, or a drain: reads on, starts what waits, sends. */
 void conn_kick(struct conn *c);

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "common/log.h"
 #include "common/must.h"
 #include "worker-http/conn_version.h"
 
@@ -162,9 +163,20 @@ static bool h1_is_parked(const struct conn *c)
 	return c->first != NULL && c->first->on_drain != NULL;
 }
 
+/* No request begins so: a client that means another port. */
+static bool is_tls(struct slice begin)
+{
+	return begin.p[0] == 0x16 && (begin.n == 1 || begin.p[1] == 3);
+}
+
 static void h1_take(struct conn *c, struct slice bytes)
 {
 	struct h1 *h = c->state;
+	if (http1_is_idle(&h->http1) && is_tls(bytes)) {
+		log_warn("this is no HTTP request, closing the connection reason=tls");
+		conn_close(c);
+		return;
+	}
 	buf_put_slice(&h->http1.in, bytes);
 	must(!h->http1.in.failed); /* what was there is taken apart before a read */
 	if (h->reading != NULL)

@@ -23,13 +23,14 @@ static const char refusal[] =
 
 static void on_conn(void *arg, int fd, const uint8_t address[16], const struct child_listener *from)
 {
-	conn_new(arg, fd, address, strcmp(from->protocol, "admin") == 0 ? admin_route : pico_route);
+	conn_new(arg, fd, address, from);
 }
 
-static void on_refused(void *arg, int fd)
+static void on_refused(void *arg, int fd, const struct child_listener *from)
 {
-	ssize_t sent = send(fd, refusal, sizeof(refusal) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-	(void)sent; /* best effort: the close says it, too */
+	/* Best effort: the close says it, too. For those who speak TLS it must: a handshake is what refusing saves. */
+	ssize_t sent = from->tls ? 0 : send(fd, refusal, sizeof(refusal) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	(void)sent;
 	shutdown(fd, SHUT_WR);
 	close(fd);
 }
@@ -37,7 +38,7 @@ static void on_refused(void *arg, int fd)
 void server_init(struct server *s, struct worker *w)
 {
 	*s = (struct server){ .env = w->env, .loop = w->loop, .topics = w->topics, .conf = &w->child.conf,
-			      .child = &w->child, .acceptor = &w->acceptor };
+			      .child = &w->child, .tls = &w->tls, .acceptor = &w->acceptor };
 	metric_set(METRIC_HTTP_BUFFERED_BYTES, 0); /* the page may be that of a process which died */
 	acceptor_open(s->acceptor, &(struct acceptor_config){
 		.loop = w->loop,

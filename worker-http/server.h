@@ -19,6 +19,7 @@ struct server {
 	struct topics *topics;
 	const struct conf *conf;
 	const struct child *child;      /* its tables are the admin role's */
+	struct tls_context *const *tls; /* what connections of TLS listeners begin with now */
 
 	struct acceptor *acceptor;
 	struct conn *conns;             /* all open ones */

@@ -4,6 +4,7 @@
  * the metadata says so.
  */
 #include "worker-kafka/api.h"
+#include "worker-kafka/conn.h"
 
 #include <stdlib.h>
 
@@ -41,11 +42,12 @@ static void add_node(struct request *r, const Ipc__NodesAnswer__Node *node, stru
 bool brokers_take(struct request *r, const Ipc__NodesAnswer *answer, struct brokers *ret)
 {
 	const struct server *s = r->server;
+	const struct advertised *here = conn_advertised(r->conn);
 	size_t n = answer == NULL ? 0 : answer->n_nodes < BROKERS_MAX ? answer->n_nodes : BROKERS_MAX;
 	*ret = (struct brokers){ .broker = REQUEST_NEW(r, struct broker, n + 1), .cluster_id = slice_str(s->conf->cluster_id) };
 	if (ret->broker == NULL)
 		return false;
-	ret->broker[ret->n++] = (struct broker){ (int32_t)s->conf->node_id, slice_str(s->host), s->port };
+	ret->broker[ret->n++] = (struct broker){ (int32_t)s->conf->node_id, slice_str(here->host), here->port };
 	for (size_t i = 0; i < n; i++)
 		add_node(r, answer->nodes[i], ret);
 	return !r->region.failed;

@@ -34,6 +34,7 @@ struct conn {
 	struct conn *prev, *next;       /* of the server's list */
 	uint8_t address[16];
 	struct sock *sock;              /* owned */
+	bool secure;                    /* it came to a TLS listener */
 	struct env_timer timer;
 	struct env_task task;           /* conn_run() at the end of the turn */
 
@@ -148,6 +149,8 @@ void conn_close(struct conn *c)
 	conn_report(c);
 	buf_done(&c->in);
 	env_timer_stop(c->server->env, &c->timer);
+	if (sock_why(c->sock) != NULL)
+		log_warn("TLS failed: %s, closing the connection", sock_why(c->sock));
 	sock_close(c->sock);
 	if (c->prev != NULL)
 		c->prev->next = c->next;
@@ -167,6 +170,11 @@ struct fetch_ahead *conn_ahead(struct conn *c)
 const uint8_t *conn_address(const struct conn *c)
 {
 	return c->address;
+}
+
+const struct advertised *conn_advertised(const struct conn *c)
+{
+	return c->secure ? &c->server->secure : &c->server->plain;
 }
 
 struct conn *conn_next(const struct conn *c)
@@ -575,12 +583,24 @@ void conn_drain(struct conn *c)
 	conn_run(c);
 }
 
-void conn_new(struct server *s, int fd, const uint8_t address[16])
+static int open_sock(struct conn *c, int fd)
 {
 	static const struct sock_events events = { on_ready, on_over };
+	const struct server *s = c->server;
+	return sock_open(&(struct sock_config){
+		.env = s->env,
+		.events = &events,
+		.arg = c,
+		.tls = c->secure ? *s->tls : NULL,
+		.handshake_ms = s->conf->header_timeout_ms,
+	}, fd, &c->sock);
+}
+
+void conn_new(struct server *s, int fd, const uint8_t address[16], const struct child_listener *from)
+{
 	struct conn *c = must_calloc(1, sizeof(*c));
-	*c = (struct conn){ .magic = CONN_MAGIC, .server = s, .last = &c->first };
-	int r = sock_open(&(struct sock_config){ .env = s->env, .events = &events, .arg = c }, fd, &c->sock);
+	*c = (struct conn){ .magic = CONN_MAGIC, .server = s, .secure = from->tls, .last = &c->first };
+	int r = open_sock(c, fd);
 	if (r < 0) {
 		acceptor_failed(s->acceptor, address, r);
 		conn_free(c);

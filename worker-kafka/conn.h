@@ -16,8 +16,8 @@
 struct conn;
 struct fetch_ahead;
 
-/* Takes the socket (non-blocking). */
-void conn_new(struct server *s, int fd, const uint8_t address[16]);
+/* Takes the socket (non-blocking), which that listener accepted. */
+void conn_new(struct server *s, int fd, const uint8_t address[16], const struct child_listener *from);
 struct conn *conn_next(const struct conn *c);
 /* Something changed: reads on, starts what waits, sends; at the end of the loop's turn. */
 void conn_wake(struct conn *c);
@@ -33,6 +33,8 @@ void conn_account(struct conn *c);
 struct fetch_ahead *conn_ahead(struct conn *c);
 /* The client's, IPv6; IPv4 as ::ffff:a.b.c.d, loopback as ::. */
 const uint8_t *conn_address(const struct conn *c);
+/* What its client is told of this node. */
+const struct advertised *conn_advertised(const struct conn *c);
 /* Cuts it now. */
 void conn_close(struct conn *c);
 

@@ -4,6 +4,7 @@
  * final. Other kinds of keys are unknown.
  */
 #include "worker-kafka/api.h"
+#include "worker-kafka/conn.h"
 
 #define KEY_GROUP 0
 #define KEY_TRANSACTION 1
@@ -17,15 +18,16 @@ static enum kafka_error key_error(int8_t key_type, const char **ret_text)
 	return key_type == KEY_TRANSACTION ? KAFKA_TRANSACTIONAL_ID_AUTHORIZATION_FAILED : KAFKA_INVALID_REQUEST;
 }
 
-static void fill(const struct server *s, enum kafka_error error, const char *text, struct slice key,
+static void fill(const struct request *r, enum kafka_error error, const char *text, struct slice key,
 		 struct kmsg_find_coordinator_response_coordinator *c)
 {
+	const struct advertised *here = conn_advertised(r->conn);
 	c->key = key;
 	c->error_code = (int16_t)error;
 	c->error_message = text != NULL ? slice_str(text) : slice_of(NULL, 0);
-	c->node_id = error == KAFKA_NONE ? (int32_t)s->conf->node_id : -1;
-	c->host = error == KAFKA_NONE ? slice_str(s->host) : slice_str("");
-	c->port = error == KAFKA_NONE ? s->port : -1;
+	c->node_id = error == KAFKA_NONE ? (int32_t)r->server->conf->node_id : -1;
+	c->host = error == KAFKA_NONE ? slice_str(here->host) : slice_str("");
+	c->port = error == KAFKA_NONE ? here->port : -1;
 }
 
 void find_coordinator_handle(struct request *r)
@@ -41,7 +43,7 @@ void find_coordinator_handle(struct request *r)
 		return;
 	}
 	for (uint32_t i = 0; i < n; i++)
-		fill(r->server, error, text, r->head.api_version >= 4 ? q->coordinator_keys[i] : q->key, &c[i]);
+		fill(r, error, text, r->head.api_version >= 4 ? q->coordinator_keys[i] : q->key, &c[i]);
 	if (r->head.api_version >= 4) {
 		m->coordinators = c;
 		m->n_coordinators = n;

@@ -17,10 +17,10 @@
 
 static void on_conn(void *arg, int fd, const uint8_t address[16], const struct child_listener *from)
 {
-	conn_new(arg, fd, address);
+	conn_new(arg, fd, address, from);
 }
 
-static void on_refused(void *arg, int fd)
+static void on_refused(void *arg, int fd, const struct child_listener *from)
 {
 	close(fd);
 }
@@ -32,16 +32,16 @@ static void on_reclaim(void *arg, struct topics_pieces *pieces)
 }
 
 /* The last colon parts host and port; brackets of a v6 address are not the host's. */
-static void set_advertised(struct server *s, const char *advertised)
+static void set_advertised(struct advertised *a, const char *advertised)
 {
 	const char *colon = strrchr(advertised, ':');
 	size_t n = colon != NULL ? (size_t)(colon - advertised) : strlen(advertised);
-	s->port = (uint16_t)(colon != NULL ? atoi(colon + 1) : 9092);
+	a->port = (uint16_t)(colon != NULL ? atoi(colon + 1) : 9092);
 	if (n > 1 && advertised[0] == '[' && advertised[n - 1] == ']') {
 		advertised++;
 		n -= 2;
 	}
-	snprintf(s->host, sizeof(s->host), "%.*s", (int)n, advertised);
+	snprintf(a->host, sizeof(a->host), "%.*s", (int)n, advertised);
 }
 
 static void start_accepting(struct server *s, struct worker *w)
@@ -61,8 +61,10 @@ static void start_accepting(struct server *s, struct worker *w)
 
 void server_init(struct server *s, struct worker *w)
 {
-	*s = (struct server){ .env = w->env, .loop = w->loop, .topics = w->topics, .conf = &w->child.conf };
-	set_advertised(s, w->child.kafka_address);
+	*s = (struct server){ .env = w->env, .loop = w->loop, .topics = w->topics, .conf = &w->child.conf,
+			      .tls = &w->tls };
+	set_advertised(&s->plain, w->child.kafka_address);
+	set_advertised(&s->secure, w->child.kafka_tls_address);
 	s->cache = topic_cache_new(s);
 	record_decoder_init(&s->decoder, s->conf->max_decompressed_size);
 	turns_init(&s->turns, s->env);

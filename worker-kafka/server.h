@@ -12,13 +12,19 @@
 struct conn;
 struct topic_cache;
 
+/* Where clients are told to find this node. */
+struct advertised {
+	char host[256];
+	uint16_t port;
+};
+
 struct server {
 	struct env *env;                /* borrowed, as all of these */
 	uv_loop_t *loop;
 	struct topics *topics;
 	const struct conf *conf;
-	char host[256];                 /* advertised by this node */
-	uint16_t port;
+	struct tls_context *const *tls; /* what connections of TLS listeners begin with now */
+	struct advertised plain, secure;        /* to those who speak TLS */
 
 	struct acceptor *acceptor;
 	struct conn *conns;             /* all open ones */

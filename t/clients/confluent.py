@@ -8,8 +8,17 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaExcepti
 import kafka_form
 
 
+def client(bootstrap):
+    conf, ca, me = {"bootstrap.servers": bootstrap}, os.environ.get("KAFKA_TLS_CA"), os.environ.get("KAFKA_TLS_IDENTITY")
+    if ca:
+        conf |= {"security.protocol": "ssl", "ssl.ca.location": ca}
+    if me:
+        conf |= {"ssl.certificate.location": me + ".pem", "ssl.key.location": me + ".key"}
+    return conf
+
+
 def produce(bootstrap, topic, codec):
-    p = Producer({"bootstrap.servers": bootstrap, "compression.codec": codec, "enable.idempotence": True,
+    p = Producer({**client(bootstrap), "compression.codec": codec, "enable.idempotence": True,
                   "linger.ms": 200, "message.timeout.ms": 60000})
     errors = []
     done = lambda error, message: errors.append(error) if error else None
@@ -33,7 +42,7 @@ def show(m):
 
 
 def consume(bootstrap, topic, where, count=None):
-    c = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False, "check.crcs": True,
+    c = Consumer({**client(bootstrap), "group.id": "unused", "enable.auto.commit": False, "check.crcs": True,
                   "enable.auto.offset.store": False, "auto.offset.reset": "error"})
     parts = [TopicPartition(topic, p) for p in sorted(c.list_topics(topic, 30).topics[topic].partitions)]
     ends = {p.partition: c.get_watermark_offsets(p, 30)[1] for p in parts}
@@ -64,7 +73,7 @@ def commit(c, m):
 def group(bootstrap, topic, name, instance=None):
     stopped = []
     signal.signal(signal.SIGTERM, lambda *_: stopped.append(1))
-    conf = {"bootstrap.servers": bootstrap, "group.id": name, "enable.auto.commit": False, "auto.offset.reset": "earliest",
+    conf = {**client(bootstrap), "group.id": name, "enable.auto.commit": False, "auto.offset.reset": "earliest",
             "session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
     if instance:
         conf["group.instance.id"] = instance

@@ -9,8 +9,17 @@ from kafka.errors import KafkaError
 import kafka_form
 
 
+def client(bootstrap):
+    conf, ca, me = {"bootstrap_servers": bootstrap}, os.environ.get("KAFKA_TLS_CA"), os.environ.get("KAFKA_TLS_IDENTITY")
+    if ca:
+        conf |= {"security_protocol": "SSL", "ssl_cafile": ca}
+    if me:
+        conf |= {"ssl_certfile": me + ".pem", "ssl_keyfile": me + ".key"}
+    return conf
+
+
 def produce(bootstrap, topic, codec):
-    p = KafkaProducer(bootstrap_servers=bootstrap, compression_type=None if codec == "none" else codec, linger_ms=200,
+    p = KafkaProducer(**client(bootstrap), compression_type=None if codec == "none" else codec, linger_ms=200,
                       acks="all", batch_size=1 << 20, retries=5)
     futures = [p.send(topic, r.value, r.key, list(r.headers), r.partition, r.timestamp)
                for r in map(kafka_form.from_line, sys.stdin)]
@@ -26,7 +35,7 @@ def show(r):
 
 
 def consume(bootstrap, topic, where, count=None):
-    c = KafkaConsumer(bootstrap_servers=bootstrap, group_id=None, enable_auto_commit=False, check_crcs=True)
+    c = KafkaConsumer(**client(bootstrap), group_id=None, enable_auto_commit=False, check_crcs=True)
     parts = [TopicPartition(topic, p) for p in sorted(c.partitions_for_topic(topic))]
     ends = c.end_offsets(parts)
     c.assign(parts)
@@ -64,7 +73,7 @@ def commit(c, tp, r):
 def group(bootstrap, topic, name):
     stopped = []
     signal.signal(signal.SIGTERM, lambda *_: stopped.append(1))
-    c = KafkaConsumer(bootstrap_servers=bootstrap, group_id=name, enable_auto_commit=False, auto_offset_reset="earliest",
+    c = KafkaConsumer(**client(bootstrap), group_id=name, enable_auto_commit=False, auto_offset_reset="earliest",
                       session_timeout_ms=6000, heartbeat_interval_ms=500, max_poll_records=1)
     c.subscribe([topic], listener=Shown())
     while not stopped:

@@ -12,8 +12,16 @@ KEY_END, RECORD_END = b"\x01", b"\x02"
 FORMAT = "%p %o %T %K %S %h\n%k%s\n"
 
 
+def tls():
+    ca, me = os.environ.get("KAFKA_TLS_CA"), os.environ.get("KAFKA_TLS_IDENTITY")
+    options = ["security.protocol=ssl", "ssl.ca.location=" + ca] if ca else []
+    if me:
+        options += [f"ssl.certificate.location={me}.pem", f"ssl.key.location={me}.key"]
+    return [x for o in options for x in ("-X", o)]
+
+
 def kcat(bootstrap, topic, *args, **more):
-    return subprocess.Popen(["kcat", "-b", bootstrap, "-t", topic, *args], **more)
+    return subprocess.Popen(["kcat", "-b", bootstrap, "-t", topic, *tls(), *args], **more)
 
 
 def alike(r):
@@ -71,7 +79,7 @@ def assignments(stream):
 def group(bootstrap, topic, name):
     options = [x for o in ("session.timeout.ms=6000", "heartbeat.interval.ms=500", "auto.offset.reset=earliest",
                            "auto.commit.interval.ms=200") for x in ("-X", o)]
-    k = subprocess.Popen(["kcat", "-b", bootstrap, "-E", "-u", "-f", FORMAT, *options, "-G", name, topic],
+    k = subprocess.Popen(["kcat", "-b", bootstrap, *tls(), "-E", "-u", "-f", FORMAT, *options, "-G", name, topic],
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     signal.signal(signal.SIGTERM, lambda *_: k.terminate())
     threading.Thread(target=assignments, args=(k.stderr,), daemon=True).start()

@@ -100,7 +100,7 @@ static void on_conn(void *arg, int fd, const uint8_t address[16], const struct c
 	memcpy(got.address[got.n++], address, 16);
 }
 
-static void on_refused(void *arg, int fd)
+static void on_refused(void *arg, int fd, const struct child_listener *from)
 {
 	got.refused++;
 	close(fd);

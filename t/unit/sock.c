@@ -14,90 +14,41 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/env_uv.h"
 #include "common/must.h"
-#include "common/sock.h"
-
-#define SOON_MS 30000                   /* what takes longer has failed */
-#define QUIET_MS 30                     /* what would have been told by then was not to be told */
-
-static uv_loop_t loop;
-static struct env *env;
-static uv_timer_t tick;
+#include "t/lib/sock_world.h"
 
 /* One sock and its peer's end. */
 struct pair {
-	struct sock *sock;
+	struct told told;
 	int peer;
-	unsigned n_ready, n_over;
-	bool close_when_ready;
 };
-
-static void on_ready(void *arg)
-{
-	struct pair *p = arg;
-	p->n_ready++;
-	if (p->close_when_ready) {
-		sock_close(p->sock);
-		p->sock = NULL;
-	}
-}
-
-static void on_over(void *arg)
-{
-	((struct pair *)arg)->n_over++;
-}
-
-static void on_tick(uv_timer_t *t)
-{
-}
 
 static int setup(void **state)
 {
-	must(uv_loop_init(&loop) == 0 && env_uv_new(&loop, &env) == 0);
-	must(uv_timer_init(&loop, &tick) == 0 && uv_timer_start(&tick, on_tick, 1, 1) == 0);
+	sock_world_open();
 	return 0;
 }
 
 static int teardown(void **state)
 {
-	uv_close((uv_handle_t *)&tick, NULL);
-	env_uv_free(env);
-	uv_run(&loop, UV_RUN_DEFAULT);
-	must(uv_loop_close(&loop) == 0);
+	sock_world_close();
 	return 0;
 }
 
 static void pair_open(struct pair *p)
 {
-	static const struct sock_events events = { on_ready, on_over };
 	int fd[2];
 	*p = (struct pair){ .peer = -1 };
 	must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) == 0);
 	p->peer = fd[1];
-	struct sock_config config = { .env = env, .events = &events, .arg = p };
-	assert_int_equal(sock_open(&config, fd[0], &p->sock), 0);
+	struct sock_config config = { .env = env, .events = &told_events, .arg = &p->told };
+	assert_int_equal(sock_open(&config, fd[0], &p->told.sock), 0);
 }
 
 static void pair_close(struct pair *p)
 {
-	sock_close(p->sock);
+	sock_close(p->told.sock);
 	close(p->peer);
-}
-
-static void run_until(const unsigned *count, unsigned n)
-{
-	uint64_t end = env_now_ms(env) + SOON_MS;
-	while (*count < n && env_now_ms(env) < end)
-		uv_run(&loop, UV_RUN_ONCE);
-	assert_int_equal(*count, n);
-}
-
-static void run_quiet(void)
-{
-	uint64_t end = env_now_ms(env) + QUIET_MS;
-	while (env_now_ms(env) < end)
-		uv_run(&loop, UV_RUN_ONCE);
 }
 
 static void say(const struct pair *p, const char *text)
@@ -109,8 +60,7 @@ static void say(const struct pair *p, const char *text)
 
 static void what_cannot_be_watched_is_closed(void **state)
 {
-	static const struct sock_events events = { on_ready, on_over };
-	struct sock_config config = { .env = env, .events = &events };
+	struct sock_config config = { .env = env, .events = &told_events };
 	struct sock *sock = NULL;
 	int fd = memfd_create("no socket", MFD_CLOEXEC);
 	assert_true(sock_open(&config, fd, &sock) < 0);
@@ -124,24 +74,24 @@ static void only_what_is_wanted_is_told(void **state)
 	struct pair p;
 	char got[16];
 	pair_open(&p);
-	assert_true(sock_is_readable(p.sock)); /* a client speaks first, usually */
-	assert_int_equal(sock_recv(p.sock, got, sizeof(got)), -EAGAIN);
-	assert_false(sock_is_readable(p.sock));
-	sock_want(p.sock, false, false);
+	assert_true(sock_is_readable(p.told.sock)); /* a client speaks first, usually */
+	assert_int_equal(sock_recv(p.told.sock, got, sizeof(got)), -EAGAIN);
+	assert_false(sock_is_readable(p.told.sock));
+	sock_want(p.told.sock, false, false);
 	say(&p, "hello");
 	run_quiet();
-	assert_int_equal(p.n_ready, 0);
-	sock_want(p.sock, true, false);
-	run_until(&p.n_ready, 1);
-	assert_true(sock_is_readable(p.sock));
-	assert_int_equal(sock_recv(p.sock, got, 4), 4);
-	assert_true(sock_is_readable(p.sock)); /* all the room was used */
-	assert_int_equal(sock_recv(p.sock, got + 4, sizeof(got) - 4), 1);
+	assert_int_equal(p.told.n_ready, 0);
+	sock_want(p.told.sock, true, false);
+	run_until(&p.told.n_ready, 1);
+	assert_true(sock_is_readable(p.told.sock));
+	assert_int_equal(sock_recv(p.told.sock, got, 4), 4);
+	assert_true(sock_is_readable(p.told.sock)); /* all the room was used */
+	assert_int_equal(sock_recv(p.told.sock, got + 4, sizeof(got) - 4), 1);
 	assert_memory_equal(got, "hello", 5);
-	assert_false(sock_is_readable(p.sock));
-	sock_expect(p.sock);
-	assert_true(sock_is_readable(p.sock));
-	assert_int_equal(p.n_over, 0);
+	assert_false(sock_is_readable(p.told.sock));
+	sock_expect(p.told.sock);
+	assert_true(sock_is_readable(p.told.sock));
+	assert_int_equal(p.told.n_over, 0);
 	pair_close(&p);
 }
 
@@ -152,16 +102,16 @@ static void an_end_is_zero_and_a_reset_an_error(void **state)
 	pair_open(&p);
 	say(&p, "last");
 	shutdown(p.peer, SHUT_WR);
-	assert_int_equal(sock_recv(p.sock, got, sizeof(got)), 4);
-	assert_int_equal(sock_recv(p.sock, got, sizeof(got)), 0);
-	sock_want(p.sock, true, false); /* there is nothing more to wait for */
+	assert_int_equal(sock_recv(p.told.sock, got, sizeof(got)), 4);
+	assert_int_equal(sock_recv(p.told.sock, got, sizeof(got)), 0);
+	sock_want(p.told.sock, true, false); /* there is nothing more to wait for */
 	run_quiet();
-	assert_int_equal(p.n_ready, 0);
+	assert_int_equal(p.told.n_ready, 0);
 	struct iovec iov = { got, 4 };
-	assert_int_equal(sock_send(p.sock, &iov, 1), 4); /* it still listens */
+	assert_int_equal(sock_send(p.told.sock, &iov, 1), 4); /* it still listens */
 	close(p.peer); /* with input unread */
-	assert_int_equal(sock_send(p.sock, &iov, 1), -EPIPE);
-	assert_int_equal(sock_recv(p.sock, got, sizeof(got)), -ECONNRESET);
+	assert_int_equal(sock_send(p.told.sock, &iov, 1), -EPIPE);
+	assert_int_equal(sock_recv(p.told.sock, got, sizeof(got)), -ECONNRESET);
 	p.peer = -1;
 	pair_close(&p);
 }
@@ -172,7 +122,7 @@ static size_t fill(struct pair *p)
 	struct iovec iov[2] = { { (void *)(uintptr_t)bytes, 1000 }, { (void *)(uintptr_t)bytes, sizeof(bytes) } };
 	ssize_t n;
 	size_t sum = 0;
-	while ((n = sock_send(p->sock, iov, 2)) > 0)
+	while ((n = sock_send(p->told.sock, iov, 2)) > 0)
 		sum += (size_t)n;
 	assert_int_equal(n, -EAGAIN);
 	return sum;
@@ -194,15 +144,15 @@ static void room_is_told_when_it_is_wanted(void **state)
 	pair_open(&p);
 	size_t n = fill(&p);
 	assert_true(n > 1000);
-	sock_want(p.sock, true, true);
+	sock_want(p.told.sock, true, true);
 	run_quiet();
-	assert_int_equal(p.n_ready, 0);
-	sock_want(p.sock, true, false);
+	assert_int_equal(p.told.n_ready, 0);
+	sock_want(p.told.sock, true, false);
 	drain(&p, n);
 	run_quiet();
-	assert_int_equal(p.n_ready, 0);
-	sock_want(p.sock, true, true);
-	run_until(&p.n_ready, 1);
+	assert_int_equal(p.told.n_ready, 0);
+	sock_want(p.told.sock, true, true);
+	run_until(&p.told.n_ready, 1);
 	pair_close(&p);
 }
 
@@ -211,16 +161,16 @@ static void a_hang_up_is_seen_unread_and_once(void **state)
 	struct pair p;
 	char got[16];
 	pair_open(&p);
-	sock_want(p.sock, false, false);
+	sock_want(p.told.sock, false, false);
 	say(&p, "bye");
 	shutdown(p.peer, SHUT_WR);
-	run_until(&p.n_ready, 1);
-	assert_true(sock_is_hung_up(p.sock));
-	sock_want(p.sock, false, false);
+	run_until(&p.told.n_ready, 1);
+	assert_true(sock_is_hung_up(p.told.sock));
+	sock_want(p.told.sock, false, false);
 	run_quiet();
-	assert_int_equal(p.n_ready, 1);
-	assert_int_equal(sock_recv(p.sock, got, sizeof(got)), 3);
-	assert_int_equal(p.n_over, 0);
+	assert_int_equal(p.told.n_ready, 1);
+	assert_int_equal(sock_recv(p.told.sock, got, sizeof(got)), 3);
+	assert_int_equal(p.told.n_over, 0);
 	pair_close(&p);
 }
 
@@ -230,19 +180,19 @@ static void a_finished_one_drops_input_until_its_peer_ends(void **state)
 	char got[16];
 	pair_open(&p);
 	struct iovec iov = { "answer", 6 };
-	assert_int_equal(sock_send(p.sock, &iov, 1), 6);
-	assert_true(sock_finish(p.sock, false));
-	sock_want(p.sock, true, true); /* changes nothing */
+	assert_int_equal(sock_send(p.told.sock, &iov, 1), 6);
+	assert_true(sock_finish(p.told.sock, false));
+	sock_want(p.told.sock, true, true); /* changes nothing */
 	assert_int_equal(recv(p.peer, got, sizeof(got), 0), 6);
 	assert_int_equal(recv(p.peer, got, sizeof(got), 0), 0);
 	say(&p, "and another request");
 	run_quiet();
-	assert_int_equal(p.n_ready, 0);
-	assert_int_equal(p.n_over, 0);
-	assert_false(sock_is_readable(p.sock));
+	assert_int_equal(p.told.n_ready, 0);
+	assert_int_equal(p.told.n_over, 0);
+	assert_false(sock_is_readable(p.told.sock));
 	close(p.peer);
-	run_until(&p.n_over, 1);
-	assert_int_equal(p.n_ready, 0);
+	run_until(&p.told.n_over, 1);
+	assert_int_equal(p.told.n_ready, 0);
 	p.peer = -1;
 	pair_close(&p);
 }
@@ -253,14 +203,14 @@ static void a_finished_one_waits_for_a_bound_time(void **state)
 	pair_open(&patient);
 	pair_open(&shortened);
 	uint64_t began = env_now_ms(env);
-	assert_true(sock_finish(patient.sock, false));
-	assert_true(sock_finish(shortened.sock, false));
-	assert_true(sock_finish(shortened.sock, true));
-	assert_true(sock_finish(shortened.sock, false)); /* not longer again */
-	run_until(&shortened.n_over, 1);
-	assert_int_equal(patient.n_over, 0);
+	assert_true(sock_finish(patient.told.sock, false));
+	assert_true(sock_finish(shortened.told.sock, false));
+	assert_true(sock_finish(shortened.told.sock, true));
+	assert_true(sock_finish(shortened.told.sock, false)); /* not longer again */
+	run_until(&shortened.told.n_over, 1);
+	assert_int_equal(patient.told.n_over, 0);
 	assert_true(env_now_ms(env) - began >= 250);
-	run_until(&patient.n_over, 1);
+	run_until(&patient.told.n_over, 1);
 	assert_true(env_now_ms(env) - began >= 1900);
 	pair_close(&patient);
 	pair_close(&shortened);
@@ -272,8 +222,8 @@ static void nobody_is_waited_for_who_has_ended(void **state)
 	char got[16];
 	pair_open(&p);
 	shutdown(p.peer, SHUT_WR);
-	assert_int_equal(sock_recv(p.sock, got, sizeof(got)), 0);
-	assert_false(sock_finish(p.sock, false));
+	assert_int_equal(sock_recv(p.told.sock, got, sizeof(got)), 0);
+	assert_false(sock_finish(p.told.sock, false));
 	pair_close(&p);
 }
 
@@ -282,12 +232,12 @@ static void a_callback_may_close_it(void **state)
 	struct pair p;
 	char got[16];
 	pair_open(&p);
-	p.close_when_ready = true;
+	p.told.close_when_ready = true;
 	say(&p, "x");
-	sock_want(p.sock, true, true);
-	run_until(&p.n_ready, 1);
+	sock_want(p.told.sock, true, true);
+	run_until(&p.told.n_ready, 1);
 	run_quiet();
-	assert_int_equal(p.n_ready, 1);
+	assert_int_equal(p.told.n_ready, 1);
 	assert_true(recv(p.peer, got, sizeof(got), 0) <= 0);
 	pair_close(&p);
 }

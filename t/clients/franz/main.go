@@ -6,6 +6,8 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"fmt"
 	"os"
@@ -63,9 +65,28 @@ func record(topic, line string) *kgo.Record {
 	return r
 }
 
+// seeds is where to begin, and how.
+func seeds(bootstrap string) []kgo.Opt {
+	opts := []kgo.Opt{kgo.SeedBrokers(bootstrap)}
+	ca, me := os.Getenv("KAFKA_TLS_CA"), os.Getenv("KAFKA_TLS_IDENTITY")
+	if ca == "" {
+		return opts
+	}
+	text, err := os.ReadFile(ca)
+	check(err)
+	c := &tls.Config{RootCAs: x509.NewCertPool()}
+	c.RootCAs.AppendCertsFromPEM(text)
+	if me != "" {
+		pair, err := tls.LoadX509KeyPair(me+".pem", me+".key")
+		check(err)
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return append(opts, kgo.DialTLSConfig(c))
+}
+
 func produce(ctx context.Context, bootstrap, topic, codec string) {
-	c, err := kgo.NewClient(kgo.SeedBrokers(bootstrap), kgo.ProducerBatchCompression(codecs[codec]),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(200*time.Millisecond))
+	c, err := kgo.NewClient(append(seeds(bootstrap), kgo.ProducerBatchCompression(codecs[codec]),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(200*time.Millisecond))...)
 	check(err)
 	var rows []*kgo.Record
 	in := bufio.NewScanner(os.Stdin)
@@ -134,7 +155,7 @@ func show(r *kgo.Record) {
 }
 
 func consume(ctx context.Context, bootstrap, topic, where string, count int) {
-	c, err := kgo.NewClient(kgo.SeedBrokers(bootstrap))
+	c, err := kgo.NewClient(seeds(bootstrap)...)
 	check(err)
 	parts := partitions(ctx, c, topic)
 	end, from := listOffsets(ctx, c, topic, parts, -1), map[int32]int64{}

@@ -43,9 +43,26 @@ public class Client {
 		return r;
 	}
 
-	static void produce(String bootstrap, String topic, String codec) throws Exception {
+	static Properties client(String bootstrap) {
 		var p = new Properties();
+		String ca = System.getenv("KAFKA_TLS_CA"), me = System.getenv("KAFKA_TLS_IDENTITY");
 		p.put("bootstrap.servers", bootstrap);
+		if (ca != null) {
+			p.put("security.protocol", "SSL");
+			p.put("ssl.truststore.type", "PEM");
+			p.put("ssl.truststore.location", ca);
+		}
+		if (me != null) {
+			p.put("ssl.keystore.type", "PKCS12");
+			p.put("ssl.keystore.location", me + ".p12");
+			p.put("ssl.keystore.password", "secret");
+			p.put("ssl.key.password", "secret");
+		}
+		return p;
+	}
+
+	static void produce(String bootstrap, String topic, String codec) throws Exception {
+		var p = client(bootstrap);
 		p.put("compression.type", codec);
 		p.put("linger.ms", "200");
 		p.put("batch.size", "1000000");
@@ -91,8 +108,7 @@ public class Client {
 	}
 
 	static void consume(String bootstrap, String topic, String where, int count) {
-		var p = new Properties();
-		p.put("bootstrap.servers", bootstrap);
+		var p = client(bootstrap);
 		p.put("enable.auto.commit", "false");
 		p.put("auto.offset.reset", "none");
 		try (var c = new KafkaConsumer<>(p, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
