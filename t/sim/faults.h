@@ -37,6 +37,7 @@
 	X(SQL_SNAPSHOT, "sql: snapshot written")                                         \
 	X(SQL_SNAPSHOT_READ, "sql: snapshot read back")                                  \
 	X(SQL_AWAY, "sql: period of refusal")                                            \
+	X(FOREIGN_ROW, "metadata: row of another node")                                  \
 	X(KILL, "process: killed")                                                       \
 	X(KILL_AT_IO, "process: killed at an I/O step")                                  \
 	X(PAUSE, "process: paused")                                                      \

@@ -79,7 +79,7 @@ struct hist_topic {
 	uint64_t ttl_ns;                /* 0: it does not end by itself */
 };
 
-enum hist_wal_kind { WAL_OPEN, WAL_DATA, WAL_SEAL, WAL_BROKEN };
+enum hist_wal_kind { HIST_WAL_OPEN, HIST_WAL_DATA, HIST_WAL_SEAL, HIST_WAL_BROKEN };
 struct hist_wal {
 	uint64_t session, seq;
 	enum hist_wal_kind kind;

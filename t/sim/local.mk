@@ -24,6 +24,7 @@ SIM_SOURCES = \
 	t/sim/calls.c t/sim/calls.h \
 	t/sim/forks.c \
 	t/sim/load.c t/sim/load.h \
+	t/sim/impostor.c \
 	t/sim/lost.c \
 	t/sim/main.c \
 	t/sim/nemesis.c \

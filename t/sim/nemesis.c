@@ -165,6 +165,8 @@ void nemesis_begin(struct run *r)
 	sim_after(&r->sim, sim_between(&r->sim, SIM_S, 4 * SIM_S), NULL, "nemesis", strike, NULL, r);
 	if (r->churn)
 		sim_after(&r->sim, SIM_S, NULL, "ambush", ambush, NULL, r);
+	if (r->has_impostor)
+		impostor_begin(r);
 	if (r->rots)
 		rot_begin(r);
 }

@@ -268,9 +268,10 @@ void run_seed(const struct run_options *o, struct run_result *ret_result)
 	r->two_buckets = sim_chance(&r->sim, 300);
 	r->fat = sim_chance(&r->sim, 250);
 	r->churn = sim_chance(&r->sim, 400);
+	r->loses_database = sim_chance(&r->sim, 400);
+	r->has_impostor = !r->loses_database && sim_chance(&r->sim, 400);
 	r->rots = sim_chance(&r->sim, r->churn ? 400 : 200);
 	r->trims_all = r->churn || sim_chance(&r->sim, 150);
-	r->loses_database = sim_chance(&r->sim, 400);
 	sim_db_init(&r->db, &r->sim);
 	sim_db_init(&r->restored, &r->sim);
 	r->database = &r->db;

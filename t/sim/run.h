@@ -10,6 +10,7 @@
  *   audit.c    what stands in logs and bucket at the end
  *   lost.c     the database is lost and built again from the bucket
  *   nemesis.c  what goes wrong besides single operations
+ *   impostor.c rows of another node in the command log
  *   rot.c      objects that are damaged, or missing, for a while
  */
 #ifndef T_SIM_RUN_H
@@ -59,6 +60,11 @@ struct run {
 	bool nemesis;
 	int64_t ambushed_at;            /* objects removed and merges by then */
 	bool healed;
+	bool has_impostor;              /* another node writes rows */
+	struct {
+		uint64_t session, proposal;
+		struct object_id last;  /* added and not removed; node 0: none */
+	} impostor;
 	bool rots;                      /* objects are damaged for a while */
 	bool fat;                       /* large records: the arena gets full */
 	bool loses_database;            /* at the end */
@@ -81,6 +87,9 @@ bool run_until(struct run *r, bool (*until)(struct run *r), uint64_t limit_ns);
 void nemesis_begin(struct run *r);
 void nemesis_heal(struct run *r);
 void nemesis_stop(struct sim_node *n);     /* in order */
+
+/* impostor.c */
+void impostor_begin(struct run *r);
 
 /* rot.c */
 void rot_begin(struct run *r);

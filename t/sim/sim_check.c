@@ -649,9 +649,9 @@ static bool check_session(struct judge *j, const struct hist_wal *w, size_t n)
 		if (w[i].seq != seq++)
 			return fault(j, 10, "session %" PRIu64 ": object %" PRIu64 " is missing below its cut", w[i].session,
 				     seq - 1);
-		if (w[i].kind == WAL_BROKEN)
+		if (w[i].kind == HIST_WAL_BROKEN)
 			return fault(j, 10, "session %" PRIu64 ": object %" PRIu64 " is broken", w[i].session, w[i].seq);
-		if (w[i].kind == WAL_SEAL)
+		if (w[i].kind == HIST_WAL_SEAL)
 			return true;
 	}
 	if (w[0].session != j->h->last_session)

@@ -112,6 +112,18 @@ static void db_append(struct sim_db *db, const struct sql_row *row)
 	db->rows[db->n_rows++] = row_copy(row);
 }
 
+const struct sql_row *sim_db_last(const struct sim_db *db)
+{
+	return db->n_rows > 0 && !db->away ? &db->rows[db->n_rows - 1] : NULL;
+}
+
+void sim_db_push(struct sim_db *db, const struct sql_row *row)
+{
+	must(row->idx == db_last(db) + 1);
+	db_append(db, row);
+	sim_trace(db->sim, "foreign row", row->idx, row->proposal);
+}
+
 static void db_entity(struct sim_db *db, const struct sim_entity *e)
 {
 	size_t i = 0;

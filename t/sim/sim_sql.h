@@ -30,6 +30,9 @@ void sim_db_init(struct sim_db *db, struct sim *s);
 void sim_db_done(struct sim_db *db);
 /* What a restore made, into an empty one. */
 void sim_db_fill(struct sim_db *db, const struct sql_row *row, const struct sql_entity *entities, size_t n);
+/* For who writes rows and is no process here. NULL: the database is empty, or away. */
+const struct sql_row *sim_db_last(const struct sim_db *db);
+void sim_db_push(struct sim_db *db, const struct sql_row *row);
 void sim_db_away(struct sim_db *db, bool away);
 
 /* Freed with its free op. */

@@ -207,6 +207,11 @@ static void bucket_put(struct sim_bucket *b, const char *key, const uint8_t *dat
 	b->n_puts++;
 }
 
+void sim_bucket_add(struct sim_bucket *b, const char *key, struct slice bytes)
+{
+	bucket_put(b, key, bytes.p, bytes.n);
+}
+
 static void export_keep(struct sim_bucket *b, const char *key, const uint8_t *data, size_t size)
 {
 	if ((b->n_exports & (b->n_exports - 1)) == 0)

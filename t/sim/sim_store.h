@@ -55,6 +55,8 @@ struct sim_bucket {
 
 void sim_bucket_init(struct sim_bucket *b, struct sim *s);
 void sim_bucket_done(struct sim_bucket *b);
+/* An object that nobody put. */
+void sim_bucket_add(struct sim_bucket *b, const char *key, struct slice bytes);
 const struct sim_object *sim_bucket_find(const struct sim_bucket *b, const char *key);
 /* Keys that begin with prefix in bytewise order; the array is the caller's, the keys are not. */
 char **sim_bucket_keys(const struct sim_bucket *b, const char *prefix, size_t *ret_n);

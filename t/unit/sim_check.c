@@ -378,13 +378,13 @@ static void test_10_wal(void **state)
 	for (int bad = 0; bad < 7; bad++) {
 		struct history h = begin();
 		if (bad < 5)
-			history_wal(&h, 1, 0, WAL_OPEN);
+			history_wal(&h, 1, 0, HIST_WAL_OPEN);
 		if (bad != 1)
-			history_wal(&h, 1, 1, bad == 4 ? WAL_BROKEN : WAL_DATA);
-		history_wal(&h, 1, 2, bad == 2 ? WAL_DATA : WAL_SEAL);
-		history_wal(&h, 1, 4, WAL_DATA);
-		history_wal(&h, 2, 0, WAL_OPEN);
-		history_wal(&h, 2, 1, WAL_DATA);
+			history_wal(&h, 1, 1, bad == 4 ? HIST_WAL_BROKEN : HIST_WAL_DATA);
+		history_wal(&h, 1, 2, bad == 2 ? HIST_WAL_DATA : HIST_WAL_SEAL);
+		history_wal(&h, 1, 4, HIST_WAL_DATA);
+		history_wal(&h, 2, 0, HIST_WAL_OPEN);
+		history_wal(&h, 2, 1, HIST_WAL_DATA);
 		h.last_session = 2;
 		history_session(&h, &(struct hist_session){ .session = 1, .watermark = bad == 5 ? 1 : 0 });
 		if (bad == 3 || bad == 5)
