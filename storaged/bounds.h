@@ -13,6 +13,7 @@
 #define STORAGED_BOUNDS(X)                                                                                       \
 	X(data_block, 1u << 20, 64, "a block of a data object ends with the frame that reaches it")              \
 	X(data_page, 64u << 10, 128, "bytes of a page of a data object, a multiple of 64")                       \
+	X(state_complete, 4096, 32, "bytes of producers up to which a state entry is always complete")           \
 	X(tail_guess, 256u << 10, 256, "read of an object's end at first: footer and top, mostly")               \
 	X(index_kept, 16, 4, "tops and pages kept in memory, however large they are")                            \
 	X(put_max, 16u << 20, 512, "a larger data object is uploaded in parts")                                  \

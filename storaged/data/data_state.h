@@ -11,7 +11,6 @@
 #include "common/slice.h"
 #include "proto/frame.pb-c.h"
 
-#define DATA_STATE_COMPLETE_MAX 4096u   /* bytes of producers up to which an entry is always complete */
 #define DATA_STATE_INCOMPLETE_MAX 7u    /* entries in a row */
 #define DATA_STATE_EPOCHS_MAX 16u
 #define DATA_STATE_STREAM_SEQ_MAX 1024u /* bytes */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/must.h"
+#include "storaged/bounds.h"
 #include "storaged/data/data_state.h"
 
 #define PRODUCER_BYTES_MIN 8u           /* of any producer in an entry */
@@ -215,9 +216,9 @@ static void draft_choose(struct draft *d, const struct log *log, uint64_t since)
 	const struct log_extra *x = log->open->packed.extra;
 	size_t n = x == NULL ? 0 : (size_t)x->producers.n + x->kafka.n;
 	bool due = !log->open->has_entry || log->open->n_incomplete >= DATA_STATE_INCOMPLETE_MAX;
-	if (due || n * PRODUCER_BYTES_MIN <= DATA_STATE_COMPLETE_MAX) {
+	if (due || n * PRODUCER_BYTES_MIN <= bounds.state_complete) {
 		draft_make(d, log, 0);
-		d->m.complete = due || draft_producer_bytes(d) <= DATA_STATE_COMPLETE_MAX;
+		d->m.complete = due || draft_producer_bytes(d) <= bounds.state_complete;
 		if (d->m.complete)
 			return;
 		draft_done(d);

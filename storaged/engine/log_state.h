@@ -11,7 +11,7 @@
 #include "storaged/engine/log.h"
 
 /*
- * Encodes the packed state as the log's next entry: complete when its producers take at most DATA_STATE_COMPLETE_MAX
+ * Encodes the packed state as the log's next entry: complete when its producers take at most bounds.state_complete
  * bytes, when DATA_STATE_INCOMPLETE_MAX entries in a row were not, or when it is the first of its epoch; else only with
  * the producers that wrote from offset `since` on, the log's end when the entry before was written. A producer is
  * named with its whole window, and not when it was idle for too long. card: what is told of its topic. Counts the entry.

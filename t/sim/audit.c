@@ -266,13 +266,15 @@ void audit_bucket(struct run *r)
 {
 	audit_catalogue(r);
 	audit_exports(r);
+	if (r->has_aliens && r->options.faults)
+		aliens_audit(r);
 	size_t n;
 	struct sim_bucket *b = r->two_buckets ? &r->wal_bucket : &r->bucket;
 	char **keys = sim_bucket_keys(b, "wal/", &n);
 	for (size_t i = 0; i < n; i++) {
 		unsigned node;
 		uint64_t session, seq;
-		if (r->has_impostor && strncmp(keys[i], "wal/2/", 6) == 0)
+		if ((r->has_impostor && strncmp(keys[i], "wal/2/", 6) == 0) || alien_is(r, keys[i]))
 			continue;
 		if (sscanf(keys[i], "wal/%u/%16lx/%16lx", &node, &session, &seq) != 3 || node != RUN_NODE_ID) {
 			run_fault(r, "key %.60s is no WAL object's", keys[i]);

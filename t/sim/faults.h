@@ -43,6 +43,7 @@
 	X(PAUSE, "process: paused")                                                      \
 	X(ZOMBIE, "process: thawed beside its successor")                                \
 	X(SLEEP, "process: thawed after hours")                                          \
+	X(ALIEN, "store: objects of somebody else")                                      \
 	X(CLOCK_STEP, "clock: stepped")                                                  \
 	X(STOP, "process: stopped in order")                                             \
 	X(CANCEL, "call: cancelled by its worker")                                       \

@@ -192,6 +192,7 @@ static void value_refused(struct client *c, struct value *v, const struct pico_e
 		break;
 	case PICO_MATCH_FAILED:
 		c->next = e->next_offset;
+		c->n_done++;            /* others were faster, perhaps always */
 		break;
 	case PICO_CLOSED:
 	case PICO_NOT_FOUND:

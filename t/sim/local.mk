@@ -20,6 +20,7 @@ t_00_unit_sim_world_LDADD = t/sim/libsim.a $(TEST_LIBS)
 endif
 
 SIM_SOURCES = \
+	t/sim/aliens.c \
 	t/sim/audit.c \
 	t/sim/calls.c t/sim/calls.h \
 	t/sim/forks.c \

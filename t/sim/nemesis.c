@@ -111,6 +111,13 @@ static void step_clock(struct sim_proc *p)
 	p->wall_offset_ms += step;
 }
 
+/* The machine sleeps while nothing has stopped: what comes next finds that hours have passed. */
+static void fall_asleep(struct sim_proc *p)
+{
+	p->sim->faults[SIM_SLEEP]++;
+	p->boot_offset_ns += sim_between(p->sim, 1, 30) * 3600 * SIM_S + SIM_S;
+}
+
 static void strike(void *arg)
 {
 	struct run *r = arg;
@@ -132,8 +139,10 @@ static void strike(void *arg)
 	} else if (what < 75) {
 		sim_db_away(&r->db, true);
 		sim_after(s, sim_between(s, 50 * SIM_MS, 4 * SIM_S), NULL, "database", database_back, NULL, r);
-	} else if (what < 85) {
+	} else if (what < 80) {
 		step_clock(n->proc);
+	} else if (what < 86) {
+		fall_asleep(n->proc);
 	} else if (what < 91) {
 		nemesis_stop(n);
 	} else {
@@ -165,6 +174,8 @@ void nemesis_begin(struct run *r)
 	sim_after(&r->sim, sim_between(&r->sim, SIM_S, 4 * SIM_S), NULL, "nemesis", strike, NULL, r);
 	if (r->churn)
 		sim_after(&r->sim, SIM_S, NULL, "ambush", ambush, NULL, r);
+	if (r->has_aliens)
+		aliens_begin(r);
 	if (r->has_impostor)
 		impostor_begin(r);
 	if (r->rots)

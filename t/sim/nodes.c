@@ -9,14 +9,26 @@
 #include "common/must.h"
 #include "t/sim/run.h"
 
+static void leave(void *arg)
+{
+	struct sim_node *n = arg;
+	sim_kill(n->proc, "fatal");
+}
+
+/* A process is mostly gone at once; else what it does from here on is nothing. */
 static void on_fatal(void *arg, int code, const char *text)
 {
 	struct sim_node *n = arg;
-	if (n->proc->state == SIM_DEAD)
+	struct sim *s = &n->run->sim;
+	if (n->proc->state == SIM_DEAD || n->leaving)
 		return;
-	n->run->sim.faults[SIM_LEFT]++;
-	sim_trace(&n->run->sim, text, n->proc->id, (uint64_t)code);
-	sim_kill(n->proc, "fatal");
+	n->leaving = true;
+	s->faults[SIM_LEFT]++;
+	sim_trace(s, text, n->proc->id, (uint64_t)code);
+	if (n->run->healed || sim_chance(s, 700))
+		sim_kill(n->proc, "fatal");
+	else
+		sim_after(s, sim_below(s, 50 * SIM_MS), NULL, "gone", leave, NULL, n);
 }
 
 static void on_segment_gone(void *arg, struct segment *segment)
@@ -107,6 +119,10 @@ struct sim_node *node_begin(struct run *r)
 	n->wal_store = r->two_buckets ? sim_store_new(&r->wal_bucket, n->proc) : n->store;
 	n->sql = sim_sql_new(r->database, n->proc);
 	struct node_config config = r->config;
+	if (r->resizes && sim_chance(&r->sim, 500)) {   /* what was read back may not fit */
+		config.segment_size = (uint32_t)sim_between(&r->sim, 4 << 10, 64 << 10);
+		config.wal_cache_size = 16 * config.segment_size;
+	}
 	env_random(&n->proc->env, config.meta.boot_id, sizeof(config.meta.boot_id));
 	int rc = node_new(&n->proc->env, n->store, n->wal_store, n->sql, &config, &events, n, &n->node);
 	must(rc == 0);

@@ -23,6 +23,7 @@ struct sim_node {
 	struct sim_call *calls;         /* not answered */
 	struct held *held;              /* pieces of read answers */
 	bool serving, stopping;
+	bool leaving;                   /* it has said that it cannot go on */
 	uint64_t session;               /* once it serves */
 };
 

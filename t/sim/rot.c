@@ -57,7 +57,7 @@ static void rot_some(void *arg)
 			(enum sim_rot)sim_between(s, SIM_FLIPPED, SIM_CUT_OFF));
 	else
 		rot_one(r, &r->bucket, "data/", (enum sim_rot)sim_between(s, SIM_FLIPPED, SIM_GONE));
-	sim_after(s, sim_between(s, 50 * SIM_MS, 2 * SIM_S), NULL, "rot", rot_some, NULL, r);
+	sim_after(s, sim_between(s, 20 * SIM_MS, 500 * SIM_MS), NULL, "rot", rot_some, NULL, r);
 }
 
 void rot_begin(struct run *r)

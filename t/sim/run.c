@@ -57,10 +57,10 @@ static void run_for(struct run *r, uint64_t ns)
 	run_until(r, never, ns - 1);
 }
 
-/* Small or very small, mostly: between the least that works and 2^6 to 2^18 times that. */
+/* Small or very small, mostly: between the least that works and up to 2^12 times that. */
 static uint32_t bound_draw(struct sim *s, uint32_t value, uint32_t least)
 {
-	uint64_t most = (uint64_t)least << (6 + sim_below(s, 13));
+	uint64_t most = (uint64_t)least << sim_below(s, 13);
 	if (most > value)
 		most = value;
 	uint64_t drawn = sim_between(s, least, most);
@@ -115,6 +115,7 @@ static void configure(struct run *r)
 		c->wal_upload_threshold = sim_between(s, 512, 4 << 10);
 		c->wal_upload_interval_ms = sim_between(s, 20, 200);
 		c->gc_delay_ms = sim_between(s, 0, 500);
+		bounds.merge_pause_ms = (uint32_t)sim_between(s, 100, 3000);
 		r->bucket.get_ns_max = sim_chance(s, 500) ? 200 * SIM_MS : 1;    /* merges take long */
 	}
 	memset(c->meta.instance, 7, sizeof(c->meta.instance));
@@ -127,10 +128,23 @@ static void configure(struct run *r)
 
 /* -------------------------------------------------------------------- phases */
 
+/* Who asks whether the nodes are ready, as load balancers do. */
+static void ask_ready(void *arg)
+{
+	struct run *r = arg;
+	const char *reason;
+	for (struct sim_node *n = r->nodes; n != NULL; n = n->next)
+		if (n->node != NULL && n->proc->state == SIM_RUNNING)
+			node_is_ready(n->node, &reason);
+	if (!r->healed)
+		sim_after(&r->sim, 300 * SIM_MS, NULL, "ready", ask_ready, NULL, r);
+}
+
 static void safety(struct run *r)
 {
 	struct sim *s = &r->sim;
 	node_begin(r);
+	ask_ready(r);
 	load_begin(r);
 	s->crash_at_step = r->options.crash_at_step;
 	s->fail_from_step = r->options.fail_from_step;
@@ -140,6 +154,13 @@ static void safety(struct run *r)
 		nemesis_begin(r);
 	}
 	run_for(r, r->options.small ? 2 * SIM_S : sim_between(s, 8 * SIM_S, 30 * SIM_S));
+}
+
+static bool is_ready(struct run *r)
+{
+	const char *reason;
+	const struct sim_node *n = nodes_serving(r);
+	return n != NULL && node_is_ready(n->node, &reason);
 }
 
 static bool everybody_did_more(struct run *r)
@@ -171,6 +192,8 @@ static void liveness(struct run *r)
 	r->loading = false;
 	if (!run_until(r, load_is_quiet, LIVENESS_NS))
 		run_fault(r, "liveness: a call has no end");
+	if (!run_until(r, is_ready, LIVENESS_NS))
+		run_fault(r, "liveness: it works, and is not ready");
 }
 
 static bool nobody_lives(struct run *r)
@@ -183,8 +206,10 @@ static bool nobody_lives(struct run *r)
 
 static void read_back(struct run *r)
 {
-	if (!run_until(r, nodes_are_settled, LIVENESS_NS) || !audit_read_back(r, false))
-		return run_fault(r, "read-back: not in time");
+	/* The one that serves may be superseded by a start that died, and find out now. */
+	for (unsigned tries = 3; !run_until(r, nodes_are_settled, LIVENESS_NS) || !audit_read_back(r, false);)
+		if (--tries == 0 || r->failed)
+			return run_fault(r, "read-back: not in time");
 	run_for(r, 130 * SIM_S);        /* late effects come */
 	for (struct sim_node *n = r->nodes; n != NULL; n = n->next)
 		if (n != nodes_serving(r))
@@ -270,7 +295,9 @@ void run_seed(const struct run_options *o, struct run_result *ret_result)
 	r->churn = sim_chance(&r->sim, 400);
 	r->loses_database = sim_chance(&r->sim, 400);
 	r->has_impostor = !r->loses_database && sim_chance(&r->sim, 400);
-	r->rots = sim_chance(&r->sim, r->churn ? 400 : 200);
+	r->has_aliens = !r->loses_database && sim_chance(&r->sim, 300);
+	r->resizes = sim_chance(&r->sim, 300);
+	r->rots = sim_chance(&r->sim, r->churn ? 900 : 300);
 	r->trims_all = r->churn || sim_chance(&r->sim, 150);
 	sim_db_init(&r->db, &r->sim);
 	sim_db_init(&r->restored, &r->sim);

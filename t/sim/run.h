@@ -10,6 +10,7 @@
  *   audit.c    what stands in logs and bucket at the end
  *   lost.c     the database is lost and built again from the bucket
  *   nemesis.c  what goes wrong besides single operations
+ *   aliens.c   objects of nobody
  *   impostor.c rows of another node in the command log
  *   rot.c      objects that are damaged, or missing, for a while
  */
@@ -65,6 +66,8 @@ struct run {
 		uint64_t session, proposal;
 		struct object_id last;  /* added and not removed; node 0: none */
 	} impostor;
+	bool has_aliens;                /* somebody's objects stand beside the node's */
+	bool resizes;                   /* each start has another --wal-cache-size */
 	bool rots;                      /* objects are damaged for a while */
 	bool fat;                       /* large records: the arena gets full */
 	bool loses_database;            /* at the end */
@@ -87,6 +90,11 @@ bool run_until(struct run *r, bool (*until)(struct run *r), uint64_t limit_ns);
 void nemesis_begin(struct run *r);
 void nemesis_heal(struct run *r);
 void nemesis_stop(struct sim_node *n);     /* in order */
+
+/* aliens.c */
+void aliens_begin(struct run *r);
+bool alien_is(const struct run *r, const char *key);
+void aliens_audit(struct run *r);
 
 /* impostor.c */
 void impostor_begin(struct run *r);

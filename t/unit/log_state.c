@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "common/must.h"
+#include "storaged/bounds.h"
 #include "storaged/data/data_format.h"
 #include "storaged/data/data_state.h"
 #include "storaged/engine/log_state.h"
@@ -276,10 +277,10 @@ static void test_complete_up_to_4_kib(void **state)
 		buf_done(&one);
 		if (!complete)
 			break;
-		assert_true(bytes <= DATA_STATE_COMPLETE_MAX && bytes >= n);
+		assert_true(bytes <= bounds.state_complete && bytes >= n);
 		n = bytes;
 	}
-	assert_int_equal(n, DATA_STATE_COMPLETE_MAX);
+	assert_int_equal(n, bounds.state_complete);
 }
 
 /* Too many for that: seven in a row name only who wrote, the eighth names all. */
