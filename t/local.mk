@@ -230,6 +230,10 @@ check_PROGRAMS += t/30-node-forks
 t_30_node_forks_SOURCES = t/unit/node_forks.c t/unit/node_forks_lib.c t/unit/node_forks.h t/unit/node_world.c t/unit/node_world.h
 t_30_node_forks_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 check_PROGRAMS += t/30-node-kafka
+check_PROGRAMS += t/30-node-joins
+t_30_node_joins_SOURCES = t/unit/node_joins.c t/unit/node_forks_lib.c t/unit/node_forks.h t/unit/node_world.c t/unit/node_world.h
+t_30_node_joins_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += t/30-node-restore
 t_30_node_restore_SOURCES = t/unit/node_restore.c t/unit/node_forks_lib.c t/unit/node_forks.h t/unit/node_world.c t/unit/node_world.h
 t_30_node_restore_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)

@@ -373,3 +373,11 @@ const struct object_row *catalogue_of_run(const struct catalogue *c, uint32_t or
 	const struct object_row *row = sorted_index_after(&c->by_place, after, false);
 	return row != NULL && row->origin == origin && row->level == level && row->run == run ? row : NULL;
 }
+
+const struct object_row *catalogue_single_next(const struct catalogue *c, uint32_t origin, uint64_t log_id,
+					       const struct object_row *after)
+{
+	struct object_row probe = { .origin = origin, .level = DATA_LEVEL_SINGLE, .first_log = log_id, .run = UINT64_MAX };
+	const struct object_row *row = sorted_index_after(&c->by_place, after != NULL ? after : &probe, after == NULL);
+	return row != NULL && row->origin == origin && row->level == DATA_LEVEL_SINGLE ? row : NULL;
+}

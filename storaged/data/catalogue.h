@@ -102,5 +102,8 @@ const struct object_row *catalogue_of_run(const struct catalogue *c, uint32_t or
 					  const struct object_row *after);
 /* The next younger run of that level, 0: none. level < DATA_LEVELS. */
 uint64_t catalogue_next_run(const struct catalogue *c, uint32_t origin, uint32_t level, uint64_t run);
+/* Unmarked objects of single logs of an origin, logs in order from log_id on: begin with NULL. */
+const struct object_row *catalogue_single_next(const struct catalogue *c, uint32_t origin, uint64_t log_id,
+					       const struct object_row *after);
 
 #endif

@@ -18,6 +18,7 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/engine/gc.c storaged/engine/gc.h \
 	storaged/engine/gc_delete.c storaged/engine/gc_delete.h \
 	storaged/engine/index_cache.c storaged/engine/index_cache.h \
+	storaged/engine/join.c storaged/engine/join.h \
 	storaged/engine/kafka_producer.c storaged/engine/kafka_producer.h \
 	storaged/engine/scan.c storaged/engine/scan.h \
 	storaged/engine/log.c storaged/engine/log.h storaged/engine/log_table.c storaged/engine/log_table.h \

@@ -6,7 +6,7 @@
  *   copy    its blocks by offset: into the object being filled, or into objects of its own when there is much
  *   settle  its folded state entry; then the next log
  *
- * A rewrite is a merge of one object, whose level and run its outputs keep.
+ * A rewrite is a merge of one object, whose level and run its outputs keep; a join is one of objects of one log alone.
  *
  * Whatever must be read or stored first stops the step, which goes on where it was. An object closes at
  * bounds.merge_max, for its frames are kept in memory until it is stored.
@@ -23,6 +23,7 @@
 #include "storaged/data/data_state.h"
 #include "storaged/engine/damage.h"
 #include "storaged/engine/gc.h"
+#include "storaged/engine/join.h"
 #include "storaged/engine/merge_input.h"
 #include "storaged/engine/pack_store.h"
 #include "storaged/engine/sweep.h"
@@ -65,7 +66,8 @@ struct merger {
 	struct pack_store *store;
 	struct object_row *rows;        /* stored */
 	size_t n_rows;
-	struct env_task task;
+	struct join join;
+	struct env_task task, join_task;
 	struct env_timer pause;
 };
 
@@ -133,12 +135,38 @@ static bool is_free(const struct merger *m)
 	return m->phase == MERGE_IDLE && e->serving && !e->dead && !e->stopping && m->pause.at_ms == 0;
 }
 
+/* Runs of levels come first; one step of the walk for singles to be joined follows. */
+static void join_consider(struct merger *m)
+{
+	struct object_row row[JOIN_MAX];
+	size_t n = join_look(&m->join, m->engine, row);
+	if (n == 0) {
+		if (!m->join.through)
+			env_defer(m->engine->env, &m->join_task);
+		return;
+	}
+	m->inputs = must_calloc(n, sizeof(*m->inputs));
+	for (size_t i = 0; i < n; i++)
+		merge_input_init(&m->inputs[i], m->engine, &row[i], on_input_ready, m);
+	m->n_inputs = (uint32_t)n;
+	m->level = DATA_LEVEL_SINGLE;
+	m->phase = MERGE_GATHER;
+	env_defer(m->engine->env, &m->task);
+}
+
 void merger_consider(struct merger *m)
 {
 	uint64_t run[MERGE_RUNS];
 	for (uint32_t level = 0; level < DATA_LEVELS && is_free(m); level++)
 		if (runs_choose(m, level, run))
 			merge_begin(m, level, run);
+	if (is_free(m))
+		join_consider(m);
+}
+
+static void on_join_step(void *arg)
+{
+	merger_consider(arg);
 }
 
 bool merger_reads(const struct merger *m, struct object_id id)
@@ -218,6 +246,7 @@ static void merge_fail(struct merger *m)
 	for (size_t i = 0; i < m->n_rows; i++)
 		sweep_forget(m->engine->sweep, m->rows[i].id);
 	merge_reset(m);
+	join_again(&m->join);
 	gc_consider(m->engine->gc);
 	m->pause = (struct env_timer){ .on_fire = on_pause_end, .arg = m };
 	env_timer_start(m->engine->env, &m->pause, env_now_ms(m->engine->env) + bounds.merge_pause_ms);
@@ -550,6 +579,7 @@ struct merger *merger_new(struct engine *e)
 	struct merger *m = must_calloc(1, sizeof(*m));
 	m->engine = e;
 	m->task = (struct env_task){ .run = on_step, .arg = m };
+	m->join_task = (struct env_task){ .run = on_join_step, .arg = m };
 	return m;
 }
 
