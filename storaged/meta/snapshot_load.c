@@ -129,7 +129,7 @@ static bool link_forks(struct state *s)
 
 static bool topic_is_sound(const struct state *s, const Meta__TopicEntity *e)
 {
-	if (e->topic_id.len != 16 || e->name[0] != '/' || e->n_config > UINT16_MAX || e->n_partitions == 0 ||
+	if (e->topic_id.len != 16 || e->name[0] != '/' || e->n_config > STATE_CONFIG_MAX || e->n_partitions == 0 ||
 	    e->n_partitions > STATE_PARTITIONS_MAX || id_hash_find(&s->by_id, e->topic_id.data) != NULL ||
 	    name_index_find(&s->by_name, slice_str(e->name)) != NULL ||
 	    (e->kafka_topic[0] != '\0' && name_index_find(&s->by_alias, slice_str(e->kafka_topic)) != NULL) ||

@@ -238,7 +238,6 @@ static size_t topic_text_size(const Meta__TopicEntity *e)
 
 static void topic_place(struct state_topic *t, const Meta__TopicEntity *e)
 {
-	t->partition = (struct state_partition *)(t + 1);
 	t->config = (struct state_config *)(t->partition + e->n_partitions);
 	char *p = (char *)(t->config + e->n_config);
 	t->name = place_text(&p, e->name);
@@ -257,7 +256,7 @@ static void topic_place(struct state_topic *t, const Meta__TopicEntity *e)
 
 static struct state_topic *topic_new(const Meta__TopicEntity *e)
 {
-	must(e->topic_id.len == 16 && e->n_partitions > 0 && e->n_config <= UINT16_MAX);
+	must(e->topic_id.len == 16 && e->n_partitions > 0 && e->n_partitions <= STATE_PARTITIONS_MAX && e->n_config <= STATE_CONFIG_MAX);
 	struct state_topic *t = must_calloc(1, sizeof(*t) + e->n_partitions * sizeof(t->partition[0]) +
 						   e->n_config * sizeof(t->config[0]) + topic_text_size(e));
 	topic_place(t, e);
@@ -266,8 +265,8 @@ static struct state_topic *topic_new(const Meta__TopicEntity *e)
 	t->created_ms = e->created_ms;
 	t->ttl_seconds = e->ttl_seconds;
 	t->expires_at_ms = e->expires_at_ms;
-	t->n_partitions = (uint32_t)e->n_partitions;
-	t->n_config = (uint16_t)e->n_config;
+	t->n_partitions = (uint32_t)e->n_partitions & 0x7ff;
+	t->n_config = (uint32_t)e->n_config & 0x1ff;
 	t->closed = e->closed;
 	t->closing = e->closing;
 	t->initial = e->initial;

@@ -39,21 +39,22 @@ struct state_topic {
 	char *name;                     /* path */
 	char *content_type;
 	char *kafka_topic;              /* NULL: no alias */
-	uint64_t settings_version;
-	int64_t created_ms;
+	uint64_t settings_version : 53;
+	uint32_t n_partitions : 11;     /* at most STATE_PARTITIONS_MAX */
 	uint64_t ttl_seconds;
 	int64_t expires_at_ms;          /* with a TTL: a deadline not before the true one; 0: not touched yet */
 	char *schema_name;              /* NULL: none */
 	uint64_t changed_idx;           /* row of the last change */
-	uint32_t n_partitions;
-	bool closed, closing, initial, created_closed, schema_validate;
-	bool soft_deleted;              /* deleted; here for its forks alone */
-	uint16_t n_config;
-	struct state_partition *partition;
+	int64_t created_ms : 48;
+	uint32_t n_config : 9;          /* at most STATE_CONFIG_MAX */
+	bool closed : 1, closing : 1, initial : 1, created_closed : 1, schema_validate : 1;
+	bool soft_deleted : 1;          /* deleted; here for its forks alone */
 	struct state_config *config;
 	struct state_fork *fork;        /* owned; private (state_fork.h): NULL when it neither is a fork nor has any */
 	struct state_topic *older, *newer;  /* private: in order of changed_idx */
+	struct state_partition partition[];
 };
+_Static_assert(sizeof(struct state_topic) == 120, "a million topics have a million of these");
 
 enum state_session_state { SESSION_ACTIVE, SESSION_ENDED, SESSION_RECOVERED };
 struct state_session {
