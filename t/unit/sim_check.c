@@ -399,8 +399,8 @@ static void test_10_above_the_cut(void **state)
 	for (uint64_t deleted = 1; deleted <= 3; deleted++)
 		for (int recovered = 0; recovered < 2; recovered++) {
 			struct history h = begin();
-			history_wal(&h, 1, 2, WAL_SEAL);
-			history_wal(&h, 2, 0, WAL_OPEN);
+			history_wal(&h, 1, 2, HIST_WAL_SEAL);
+			history_wal(&h, 2, 0, HIST_WAL_OPEN);
 			h.last_session = 2;
 			history_session(&h, &(struct hist_session){ .session = 1, .watermark = 2, .recovered = recovered });
 			history_deleted(&h, 1, deleted);
