@@ -344,6 +344,13 @@ t_bench_bench_disk_SOURCES = t/bench/bench-disk.c
 t_bench_bench_disk_LDADD = $(STORAGED_LIBS)
 
 # An object store on a pipe, for t/30-objstore-*.py.
+# Preloaded into nodes whose clock a test sets.
+check_clock = t/clock_shim.so
+CLEANFILES += t/clock_shim.so
+EXTRA_DIST += t/clock_shim.c
+t/clock_shim.so: t/clock_shim.c
+	$(AM_V_CCLD)$(MKDIR_P) t && $(CC) $(CPPFLAGS) -O2 -fPIC -shared -Wall -Wextra -o $@ $(srcdir)/t/clock_shim.c
+
 check_PROGRAMS += t/objstore-tool
 t_objstore_tool_SOURCES = t/objstore_tool.c
 t_objstore_tool_LDADD = $(STORAGED_LIBS)
@@ -396,7 +403,7 @@ all-checks:
 	cd $(srcdir) && t/all-checks
 
 .PHONY: check-programs
-check-programs: $(check_PROGRAMS)
+check-programs: $(check_PROGRAMS) $(check_clock)
 
 check-local: check-programs
 	$(srcdir)/t/run --build $(builddir)
