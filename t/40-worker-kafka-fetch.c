@@ -283,34 +283,50 @@ static void test_whole_errors(void **state)
 	world_close();
 }
 
-/* There are no sessions: one that goes on is refused for the client to begin anew, one that ends may, and none is begun. */
+static void ask_session(struct client *c, int32_t correlation_id, int32_t id, int32_t epoch, bool named)
+{
+	struct kmsg_fetch_request_partition p = { .current_leader_epoch = -1, .partition_max_bytes = 1, .fetch_offset = 3 };
+	struct kmsg_fetch_request_topic t = { .topic = slice_str("t"), .partitions = &p, .n_partitions = 1 };
+	struct kmsg_fetch_request m = { .replica_id = -1, .max_bytes = MIB, .topics = &t, .n_topics = named };
+	m.session_id = id;
+	m.session_epoch = epoch;
+	ask(c, FETCH, V, correlation_id, &m);
+}
+
+/* What is read stands in the session, whatever connection goes on with it; errors are of the whole answer. */
 static void test_sessions(void **state)
 {
-	static const struct {
-		int32_t id, epoch;
-		int16_t error;
-	} rows[] = { { 0, 0, 0 }, { 0, -1, 0 }, { 0, 1, KAFKA_FETCH_SESSION_ID_NOT_FOUND }, { 77, 1, KAFKA_FETCH_SESSION_ID_NOT_FOUND },
-		     { 77, 0, 0 }, { 77, -1, 0 }, { 0, -2, KAFKA_FETCH_SESSION_ID_NOT_FOUND },
-		     { 77, INT32_MIN, KAFKA_FETCH_SESSION_ID_NOT_FOUND } };
-	struct client c;
-	size_t n = 0;
+	struct client c, d;
+	struct found found = { .confirm = 4 };
+	const struct kmsg_fetch_response *a;
 	world_open(NULL);
 	client_open(&c, k.port);
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct kmsg_fetch_request_partition p = { .current_leader_epoch = -1, .partition_max_bytes = 1 };
-		struct kmsg_fetch_request_topic t = { .topic = slice_str("t"), .partitions = &p, .n_partitions = 1 };
-		struct kmsg_fetch_request m = { .replica_id = -1, .max_bytes = MIB, .topics = &t, .n_topics = 1 };
-		m.session_id = rows[i].id;
-		m.session_epoch = rows[i].epoch;
-		ask(&c, FETCH, V, (int32_t)i, &m);
-		if (rows[i].error == 0)
-			give_fetched(nth(IPC_FETCH, n++), NULL, &(struct found){ 0 }, 1);
-		const struct kmsg_fetch_response *a = answer(&c, FETCH, V, (int32_t)i);
-		assert_int_equal(a->error_code, rows[i].error);
-		assert_int_equal(a->session_id, 0);
-		assert_int_equal(a->n_responses, rows[i].error == 0);
-	}
+	client_open(&d, k.port);
+	ask_session(&c, 1, 0, -1, true);
+	give_fetched(nth(IPC_FETCH, 0), NULL, &found, 1);
+	assert_int_equal(((const struct kmsg_fetch_response *)answer(&c, FETCH, V, 1))->session_id, 0);
+	ask_session(&c, 2, 0, 0, true);
+	give_fetched(nth(IPC_FETCH, 1), NULL, &found, 1);
+	a = answer(&c, FETCH, V, 2);
+	int32_t id = a->session_id;
+	assert_true(id > 0 && a->n_responses == 1);
+	ask_session(&d, 3, id, 1, false);
+	assert_int_equal(asked(2)->n_part, 1);
+	assert_int_equal(asked(2)->part[0]->offset, 3);
+	give_fetched(nth(IPC_FETCH, 2), NULL, &found, 1);
+	a = answer(&d, FETCH, V, 3);
+	assert_int_equal(a->session_id, id);
+	assert_int_equal(a->n_responses, 0);
+	ask_session(&c, 4, id, 1, false);
+	a = answer(&c, FETCH, V, 4);
+	assert_int_equal(a->error_code, KAFKA_INVALID_FETCH_SESSION_EPOCH);
+	ask_session(&c, 5, id + 1, 1, false);
+	a = answer(&c, FETCH, V, 5);
+	assert_int_equal(a->error_code, KAFKA_FETCH_SESSION_ID_NOT_FOUND);
+	assert_int_equal(a->session_id, 0);
+	assert_int_equal(a->n_responses, 0);
 	client_close(&c);
+	client_close(&d);
 	world_close();
 }
 

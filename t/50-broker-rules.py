@@ -43,7 +43,7 @@ def versions():
             same(list_offsets(c, "x", -1, version)[0], 35, f"ListOffsets {version}")
 
 
-@test("Fetch: records are empty, never null; the log start and the high watermark are there; there are no sessions")
+@test("Fetch: records are empty, never null; the log start and the high watermark are there")
 def empty():
     with client() as c:
         name = topic(c, "empty", 2)
@@ -55,10 +55,6 @@ def empty():
                 same((p.error_code, p.records, p.high_watermark, p.last_stable_offset), (0, b"", hw, hw), f"version {version}")
                 same(p.log_start_offset, 0 if version >= 5 else -1, f"version {version}")
                 same(p.aborted_transactions in (None, []), True, "no transactions")
-        a = c.call("Fetch", 12, session_id=0, session_epoch=0, topics=[])
-        same((a.error_code, a.session_id), (0, 0), "no session is begun")
-        a = c.call("Fetch", 12, session_id=5, session_epoch=3, topics=[])
-        same((a.error_code, a.session_id), (70, 0), "and none goes on")
 
 
 @test("topic ids: random, the same over a restart, new after a re-create; an old one is UNKNOWN_TOPIC_ID")

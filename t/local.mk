@@ -170,6 +170,9 @@ t_40_worker_conn_SOURCES = t/40-worker-conn.c $(HTTP_WORLD)
 t_40_worker_conn_LDADD = worker-http/libworkerhttp.a $(STORAGED_LIBS) $(CMOCKA_LIBS)
 t_40_worker_http_LDADD = worker-http/libworkerhttp.a $(STORAGED_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += t/00-unit-fetch-session
+t_00_unit_fetch_session_SOURCES = t/unit/fetch_session.c
+t_00_unit_fetch_session_LDADD = worker-kafka/libworkerkafka.a $(TEST_LIBS)
 check_PROGRAMS += t/40-worker-kafka-produce t/40-worker-kafka-answers t/40-worker-kafka-fetch t/40-worker-kafka-conn \
 	t/40-worker-kafka-topics t/40-worker-kafka-ahead t/40-worker-kafka-offsets
 KAFKA_WORLD = t/lib/kafka_world.c t/lib/kafka_world.h $(LOOPBACK)
@@ -397,7 +400,7 @@ EXTRA_DIST += t/lib/kafka_proxy.py t/lib/kafka_capture.py t/lib/kafka_clients.py
 	t/50-broker-clients.py t/50-broker-bytes.py t/50-broker-members.py t/50-broker-lost-answers.py t/70-regress-producer-ids.py \
 	t/70-regress-one-client.py
 EXTRA_DIST += t/lib/kafka_proxy.py t/lib/kafka_capture.py t/lib/kafka_clients.py t/lib/kafka_form.py t/lib/certificates.py t/lib/secure_node.py \
-	t/50-http-tls.py t/50-broker-tls.py t/60-supervisor-tls.py \
+	t/50-http-tls.py t/50-broker-sessions.py t/50-broker-tls.py t/60-supervisor-tls.py \
 	t/50-broker-clients.py t/50-broker-bytes.py t/50-broker-members.py t/50-broker-lost-answers.py t/70-regress-producer-ids.py
 all-checks:
 	cd $(srcdir) && t/all-checks

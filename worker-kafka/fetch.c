@@ -3,11 +3,12 @@
  * Fetch: one call for any number of partitions, parked in storaged until there is enough or the time is over. The
  * batches are written from storaged's memory. An answer holds at most conn-buffer-size of them but for the first, so
  * that what has to be copied when storaged wants its memory back is bounded. What follows is read ahead
- * (fetch_ahead.c). There are no fetch sessions: id 0.
+ * (fetch_ahead.c). Of a session only what changed is named and told (fetch_session.c).
  */
 #include "worker-kafka/api.h"
 #include "worker-kafka/conn.h"
 #include "worker-kafka/fetch_ahead.h"
+#include "worker-kafka/fetch_session.h"
 
 #define PARTS_MAX 50000
 #define WAIT_MAX_MS 300000
@@ -23,6 +24,7 @@ struct part {
 };
 
 struct fetch {
+	struct fetch_plan plan;
 	struct kmsg_fetch_response *response;
 	struct topic_want *want;
 	struct part *parts;
@@ -45,6 +47,13 @@ static void part_fail(struct part *p, enum kafka_error error)
 }
 
 /* ------------------------------------------------------------------ answer */
+
+static void fetch_answer(struct request *r, struct topics_pieces *pieces)
+{
+	struct fetch *d = r->state;
+	fetch_session_answer(r, &d->plan, d->response);
+	request_answer_pieces(r, d->response, d->n_external, pieces);
+}
 
 static enum kafka_error fetch_error(struct request *r, const struct part *p, const struct pico_error *e, int32_t epoch)
 {
@@ -129,7 +138,7 @@ static void on_fetched(struct request *r, const struct pico_error *e, const Prot
 	for (size_t i = 0; a != NULL && i < a->n_part; i++)
 		take_answer(r, a->part[i], pieces);
 	ask_ahead(r, a);
-	request_answer_pieces(r, d->response, d->n_external, pieces);
+	fetch_answer(r, pieces);
 }
 
 /* ------------------------------------------------------------------ ask */
@@ -187,7 +196,7 @@ static void fetch_ask(struct request *r)
 		return;
 	}
 	if (m.n_part == 0) {
-		request_answer(r, d->response);
+		fetch_answer(r, NULL);
 		return;
 	}
 	m.max_bytes = q->max_bytes <= 0 ? 1 : (uint64_t)q->max_bytes < most ? (uint32_t)q->max_bytes : (uint32_t)most;
@@ -202,12 +211,11 @@ static void fetch_ask(struct request *r)
 
 void fetch_drain(struct request *r)
 {
-	struct fetch *d = r->state;
 	if (r->call == NULL)
 		return;
 	topics_abandon(r->call);
 	r->call = NULL;
-	request_answer(r, d->response);
+	fetch_answer(r, NULL);
 }
 
 /* ------------------------------------------------------------------ begin */
@@ -232,15 +240,15 @@ static bool take_topic(struct request *r, const struct kmsg_fetch_request_topic 
 	return true;
 }
 
-static bool fetch_begin(struct request *r)
+static bool fetch_begin(struct request *r, const struct fetch_plan *q)
 {
-	const struct kmsg_fetch_request *q = r->message;
 	struct fetch *d = r->state = REQUEST_NEW(r, struct fetch, 1);
 	size_t n = 0;
 	for (uint32_t i = 0; i < q->n_topics; i++)
 		n += q->topics[i].n_partitions;
 	if (d == NULL || n > PARTS_MAX)
 		return false;
+	d->plan = *q;
 	d->response = KMSG_NEW(&r->region, fetch_response, 1);
 	d->want = REQUEST_NEW(r, struct topic_want, q->n_topics);
 	d->parts = REQUEST_NEW(r, struct part, n);
@@ -255,27 +263,26 @@ static bool fetch_begin(struct request *r)
 	return true;
 }
 
-/* Epoch 0 or -1: all partitions are named, and a session that the request speaks of is over (KIP-227). */
-static bool goes_on_with_session(const struct request *r)
+static void answer_error(struct request *r, enum kafka_error error)
 {
-	const struct kmsg_fetch_request *q = r->message;
-	return r->head.api_version >= 7 && q->session_epoch != 0 && q->session_epoch != -1;
+	struct kmsg_fetch_response *m = KMSG_NEW(&r->region, fetch_response, 1);
+	if (m == NULL) {
+		request_close(r, "memory");
+		return;
+	}
+	m->error_code = (int16_t)error;
+	request_answer(r, m);
 }
 
 void fetch_handle(struct request *r)
 {
-	const struct kmsg_fetch_request *q = r->message;
-	if (goes_on_with_session(r)) {
-		struct kmsg_fetch_response *m = KMSG_NEW(&r->region, fetch_response, 1);
-		if (m == NULL) {
-			request_close(r, "memory");
-			return;
-		}
-		m->error_code = KAFKA_FETCH_SESSION_ID_NOT_FOUND;
-		request_answer(r, m);
+	struct fetch_plan plan;
+	enum kafka_error error = fetch_session_plan(r, &plan);
+	if (error != KAFKA_NONE) {
+		answer_error(r, error);
 		return;
 	}
-	if (!fetch_begin(r)) {
+	if ((plan.topics == NULL && plan.id != 0) || !fetch_begin(r, &plan)) {
 		request_close(r, "too many partitions");
 		return;
 	}
@@ -283,5 +290,5 @@ void fetch_handle(struct request *r)
 	if (is_by_id(r) || !kafka_api_serves(r->head.api, r->head.api_version))
 		fetch_ask(r);
 	else
-		topic_cache_resolve(r, d->want, q->n_topics, fetch_ask);
+		topic_cache_resolve(r, d->want, plan.n_topics, fetch_ask);
 }

@@ -22,6 +22,7 @@ worker_kafka_libworkerkafka_a_SOURCES = \
 	worker-kafka/error.c \
 	worker-kafka/fetch.c \
 	worker-kafka/fetch_ahead.c worker-kafka/fetch_ahead.h \
+	worker-kafka/fetch_session.c worker-kafka/fetch_session.h \
 	worker-kafka/find_coordinator.c \
 	worker-kafka/group.c worker-kafka/group.h \
 	worker-kafka/heartbeat.c \

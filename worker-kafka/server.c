@@ -12,6 +12,7 @@
 #include "common/must.h"
 #include "worker-kafka/conn.h"
 #include "worker-kafka/fetch_ahead.h"
+#include "worker-kafka/fetch_session.h"
 #include "worker-kafka/request.h"
 #include "worker-kafka/topic_cache.h"
 
@@ -66,6 +67,7 @@ void server_init(struct server *s, struct worker *w)
 	set_advertised(&s->plain, w->child.kafka_address);
 	set_advertised(&s->secure, w->child.kafka_tls_address);
 	s->cache = topic_cache_new(s);
+	s->fetch_sessions = fetch_sessions_new(s);
 	record_decoder_init(&s->decoder, s->conf->max_decompressed_size);
 	turns_init(&s->turns, s->env);
 	topics_on_reclaim(s->topics, on_reclaim, s);
@@ -101,5 +103,6 @@ void server_close(struct server *s)
 	turns_done(&s->turns);
 	acceptor_close(s->acceptor);
 	topic_cache_free(s->cache);
+	fetch_sessions_free(s->fetch_sessions);
 	record_decoder_done(&s->decoder);
 }

@@ -11,6 +11,7 @@
 
 struct conn;
 struct topic_cache;
+struct fetch_sessions;
 
 /* Where clients are told to find this node. */
 struct advertised {
@@ -29,6 +30,7 @@ struct server {
 	struct acceptor *acceptor;
 	struct conn *conns;             /* all open ones */
 	struct topic_cache *cache;      /* owned */
+	struct fetch_sessions *fetch_sessions;  /* owned */
 	struct record_decoder decoder;  /* one batch at a time */
 	struct turns turns;             /* what is decoded in a loop turn */
 	bool draining;
