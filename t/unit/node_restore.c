@@ -43,7 +43,7 @@ static void on_got(void *arg, struct obj_result result, struct slice data, uint6
 	g->done = true;
 	g->err = result.outcome == OUTCOME_OK ? 0 : result.err;
 	if (g->err == 0)
-		g->bytes = slice_of(must_memdup(data.p, data.n + 1), data.n);
+		g->bytes = slice_of(must_memdup(data.p, data.n), data.n);
 }
 
 static int world_get(struct shelf *base, const char *key, uint64_t offset, uint64_t length, struct slice *ret_bytes)
