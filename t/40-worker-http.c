@@ -451,7 +451,7 @@ static void test_append(void **state)
 static void test_append_refused(void **state)
 {
 	static const char together[] = BAD("Pico-Producer-Id, Pico-Producer-Epoch and Pico-Producer-Seq go together");
-	static const char numbers[] = BAD("Pico-Producer-Epoch and Pico-Producer-Seq must be numbers");
+	static const char numbers[] = BAD("Pico-Producer-Epoch and Pico-Producer-Seq must be numbers from 0 to 18446744073709551615");
 	static const struct row rows[] = {
 		{ "POST /t\nPico-Producer-Id: p\n\nx", NULL, NULL, together },
 		{ "POST /t\nPico-Producer-Seq: 0\n\nx", NULL, NULL, together },

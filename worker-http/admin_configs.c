@@ -199,7 +199,7 @@ void admin_patch_configs(struct request *r)
 	struct change *c = must_calloc(1, sizeof(*c));
 	const char *fault = change_parse(c, buf_slice(&r->body));
 	if (fault != NULL)
-		pico_bad_request(r, "%s", fault);
+		answer_bad_request(r, "%s", fault);
 	else
 		call_update(r, c, name);
 	change_done(c);

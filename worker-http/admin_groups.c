@@ -94,7 +94,7 @@ void admin_get_groups(struct request *r)
 		m.deadline_ms = request_deadline(r);
 		request_call(r, IPC_GROUP_LIST, &m.base, slice_of(NULL, 0), m.deadline_ms, on_groups);
 	} else {
-		pico_bad_request(r, "start_after is the id of a group, as the list shows it");
+		answer_bad_request(r, "start_after is the id of a group, as the list shows it");
 	}
 	free(hex);
 }
@@ -272,7 +272,7 @@ static bool shown_take(struct request *r, struct shown *s)
 	s->limit = limit == 0 ? OFFSETS_DEFAULT : limit < UINT32_MAX ? (uint32_t)limit : UINT32_MAX;
 	free(after);
 	if (!good)
-		pico_bad_request(r, "start_after is the id of an offset, as the list shows it");
+		answer_bad_request(r, "start_after is the id of an offset, as the list shows it");
 	return good;
 }
 

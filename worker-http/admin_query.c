@@ -33,7 +33,7 @@ bool admin_number(struct request *r, const char *key, uint64_t *ret_value)
 	bool good = !query_find(r->query, key, &value) || buf_len(&value) == 0 || strict_u64(buf_slice(&value), ret_value);
 	buf_done(&value);
 	if (!good)
-		pico_bad_request(r, "%s is a number without sign or leading zeros", key);
+		answer_bad_request(r, "%s is a number without sign or leading zeros", key);
 	return good;
 }
 
@@ -55,7 +55,7 @@ bool admin_text(struct request *r, const char *key, char **ret_text)
 		buf_reset(&value, 0);
 	*ret_text = string_of(&value);
 	if (*ret_text == NULL)
-		pico_bad_request(r, "%s is longer than %d bytes, or holds a NUL", key, PARAM_MAX);
+		answer_bad_request(r, "%s is longer than %d bytes, or holds a NUL", key, PARAM_MAX);
 	return *ret_text != NULL;
 }
 
@@ -70,7 +70,7 @@ char *admin_rest(struct request *r, const char *prefix)
 	if (text != NULL && text[0] != '\0')
 		return text;
 	free(text);
-	pico_bad_request(r, "give a name behind %s, of at most %d bytes", prefix, PARAM_MAX);
+	answer_bad_request(r, "give a name behind %s, of at most %d bytes", prefix, PARAM_MAX);
 	return NULL;
 }
 

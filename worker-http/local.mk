@@ -12,24 +12,32 @@ worker_http_libworkerhttp_a_SOURCES = \
 	worker-http/batch_cache.c worker-http/batch_cache.h \
 	worker-http/conn.c worker-http/conn.h worker-http/conn_version.h \
 	worker-http/conn_h1.c \
+	worker-http/append.c worker-http/append.h \
+	worker-http/batch_cache.c worker-http/batch_cache.h \
+	worker-http/conn.c worker-http/conn.h \
+	worker-http/cors.c worker-http/cors.h \
+	worker-http/cursor.c worker-http/cursor.h \
+	worker-http/encode.c worker-http/encode.h \
 	worker-http/http1.c worker-http/http1.h \
 	worker-http/pico.h \
 	worker-http/pico_append.c \
 	worker-http/pico_binary.c \
 	worker-http/pico_create.c \
-	worker-http/pico_encode.c worker-http/pico_encode.h \
 	worker-http/pico_error.c \
 	worker-http/pico_json.c \
 	worker-http/pico_list.c \
-	worker-http/pico_query.c worker-http/pico_query.h \
 	worker-http/pico_read.c \
 	worker-http/pico_route.c \
 	worker-http/pico_settings.c \
 	worker-http/pico_topic.c worker-http/pico_topic.h \
+	worker-http/query.c worker-http/query.h \
+	worker-http/reader.c worker-http/reader.h \
 	worker-http/request.c worker-http/request.h \
 	worker-http/scope.c worker-http/scope.h \
 	worker-http/server.c worker-http/server.h \
 	worker-http/token.c worker-http/token.h
+	worker-http/server.c worker-http/server.h \
+	worker-http/sse.c worker-http/sse.h
 
 pkglibexec_PROGRAMS += worker-http/worker-http
 worker_http_worker_http_SOURCES = worker-http/main.c

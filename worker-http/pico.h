@@ -5,7 +5,7 @@
 #ifndef WORKER_HTTP_PICO_H
 #define WORKER_HTTP_PICO_H
 
-#include "worker-http/pico_query.h"
+#include "worker-http/query.h"
 #include "worker-http/request.h"
 
 /* A parameter or number is at most this long once decoded. */
@@ -25,10 +25,6 @@ void pico_settings_patch(struct request *r);    /* PATCH /_streams/NAME */
 
 /* The one function from a Topics error to the wire. */
 void pico_answer_error(struct request *r, const struct pico_error *e);
-/* 400 bad_request with that text. */
-void pico_bad_request(struct request *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* 501 not_supported, naming what. */
-void pico_not_supported(struct request *r, const char *what);
 /* 404 without a body. */
 void pico_not_found(struct request *r);
 
@@ -36,8 +32,6 @@ void pico_not_found(struct request *r);
 bool pico_partition(struct request *r, bool *ret_given, uint32_t *ret_partition);
 /* A strict u64 of a header; empty or absent leaves ret_given false. False when malformed (answered). */
 bool pico_u64_field(struct request *r, const char *name, const char *lower, bool *ret_given, uint64_t *ret_value);
-/* The request's path as text for a protobuf string; valid until the next call. */
-char *pico_name(const struct request *r);
 
 /*
  * JSON batch (application/vnd.picomq.batch+json) into one record batch. 0; -EBADMSG with what is wrong in fault;

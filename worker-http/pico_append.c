@@ -8,19 +8,11 @@
 #include "common/json_scan.h"
 #include "common/must.h"
 #include "common/record_batch.h"
+#include "worker-http/append.h"
 #include "worker-http/pico.h"
 #include "worker-http/server.h"
 
-#define PRODUCER_ID_MAX 256
-
-struct append {
-	Ipc__AppendRequest message;
-	Ipc__LogRef log;
-	Ipc__TopicRef topic;
-	Ipc__Producer producer;
-	char producer_id[PRODUCER_ID_MAX + 1];
-	struct buf batch;
-};
+static const struct producer_names names = { "Pico-Producer", "pico-producer", UINT64_MAX };
 
 /* ------------------------------------------------------------------ answers */
 
@@ -68,32 +60,6 @@ static void on_closed(void *arg, const struct pico_error *error, const ProtobufC
 
 /* ------------------------------------------------------------------ what is asked */
 
-/* Three headers or none. False when refused (answered). */
-static bool take_producer(struct request *r, struct append *a)
-{
-	struct slice id = request_field(r, "pico-producer-id");
-	struct slice epoch = request_field(r, "pico-producer-epoch");
-	struct slice seq = request_field(r, "pico-producer-seq");
-	if (id.p == NULL && epoch.p == NULL && seq.p == NULL)
-		return true;
-	if (id.n == 0 || epoch.p == NULL || seq.p == NULL) {
-		pico_bad_request(r, "Pico-Producer-Id, Pico-Producer-Epoch and Pico-Producer-Seq go together");
-		return false;
-	}
-	if (!strict_u64(epoch, &a->producer.epoch) || !strict_u64(seq, &a->producer.seq)) {
-		pico_bad_request(r, "Pico-Producer-Epoch and Pico-Producer-Seq must be numbers");
-		return false;
-	}
-	if (id.n > PRODUCER_ID_MAX || !utf8_is_valid(id)) {
-		pico_bad_request(r, "Pico-Producer-Id must be at most %d bytes of UTF-8", PRODUCER_ID_MAX);
-		return false;
-	}
-	memcpy(a->producer_id, id.p, id.n);
-	a->producer.id = a->producer_id;
-	a->message.producer = &a->producer;
-	return true;
-}
-
 /* Pico-Header: name=value, repeatable. False when refused (answered). `values` keeps the decoded bytes. */
 static bool take_headers(struct request *r, struct record_header *headers, uint32_t *ret_n, struct buf *values)
 {
@@ -102,7 +68,7 @@ static bool take_headers(struct request *r, struct record_header *headers, uint3
 	for (struct slice f; (f = request_field_nth(r, "pico-header", n)).p != NULL; n++) {
 		const uint8_t *equals = f.n > 0 ? memchr(f.p, '=', f.n) : NULL;
 		if (equals == NULL || equals == f.p) {
-			pico_bad_request(r, "Pico-Header must be name=value");
+			answer_bad_request(r, "Pico-Header must be name=value");
 			return false;
 		}
 		headers[n].name = slice_of(f.p, (size_t)(equals - f.p));
@@ -148,7 +114,7 @@ static bool parse_batch(struct request *r, struct append *a, batch_parser *parse
 	char fault[200];
 	if (parser(buf_slice(&r->body), &a->batch, &a->message.record_count, fault, sizeof(fault)) != -EBADMSG)
 		return true;
-	pico_bad_request(r, "%s", fault);
+	answer_bad_request(r, "%s", fault);
 	return false;
 }
 
@@ -164,20 +130,17 @@ static bool take_records(struct request *r, struct append *a)
 		good = raw_batch(r, a);
 	if (!good)
 		return false;
-	if (a->batch.failed) {
-		struct pico_error e;
-		pico_error_set(&e, PICO_TOO_LARGE, "the records of one append may take %llu bytes",
-			       (unsigned long long)r->server->conf->max_message_size);
-		pico_answer_error(r, &e);
-		return false;
-	}
-	return true;
+	struct pico_error e;
+	if (append_fits(a, r, &e))
+		return true;
+	pico_answer_error(r, &e);
+	return false;
 }
 
 static bool take_conditions(struct request *r, struct append *a)
 {
 	bool given, match;
-	if (!take_producer(r, a) || !pico_partition(r, &given, &a->log.partition) ||
+	if (!append_take_producer(a, r, &names) || !pico_partition(r, &given, &a->log.partition) ||
 	    !pico_u64_field(r, "Pico-Match-Seq", "pico-match-seq", &match, &a->message.match_seq))
 		return false;
 	a->message.any_partition = !given;
@@ -191,7 +154,7 @@ static void close_topic(struct request *r)
 {
 	Ipc__CloseRequest m = IPC__CLOSE_REQUEST__INIT;
 	Ipc__TopicRef topic = IPC__TOPIC_REF__INIT;
-	topic.name = pico_name(r);
+	topic.name = request_name(r);
 	m.topic = &topic;
 	m.deadline_ms = request_deadline(r);
 	request_call(r, IPC_CLOSE, &m.base, slice_of(NULL, 0), m.deadline_ms, on_closed);
@@ -204,7 +167,7 @@ static void append_start(struct request *r, struct append *a)
 		return;
 	bool empty = a->message.record_count == 0; /* no body, or a binary batch of no records */
 	if (empty && !close) {
-		pico_bad_request(r, "empty body");
+		answer_bad_request(r, "empty body");
 		return;
 	}
 	if (empty && a->message.producer == NULL && !a->message.has_match_seq) {
@@ -212,22 +175,14 @@ static void append_start(struct request *r, struct append *a)
 		return;
 	}
 	a->message.close_after = close;
-	a->message.deadline_ms = request_deadline(r);
-	buf_done(&r->body); /* it stands in the batch now */
 	r->wrote_records = !empty;
-	request_call(r, IPC_APPEND, &a->message.base, buf_slice(&a->batch), a->message.deadline_ms, on_appended);
+	append_call(a, r, on_appended);
 }
 
 void pico_append(struct request *r)
 {
-	struct append a = {
-		.message = IPC__APPEND_REQUEST__INIT, .log = IPC__LOG_REF__INIT,
-		.topic = IPC__TOPIC_REF__INIT, .producer = IPC__PRODUCER__INIT,
-	};
-	a.topic.name = pico_name(r);
-	a.log.topic = &a.topic;
-	a.message.log = &a.log;
-	buf_init(&a.batch, r->server->conf->max_message_size);
+	struct append a;
+	append_init(&a, r);
 	append_start(r, &a);
-	buf_done(&a.batch);
+	append_done(&a);
 }

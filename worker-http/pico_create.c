@@ -38,7 +38,7 @@ static char *content_type(struct request *r)
 	for (size_t i = 0; good && i < s.n; i++)
 		good = s.p[i] < 0x80;
 	if (!good) {
-		pico_bad_request(r, "Content-Type must be at most %d ASCII characters", CONTENT_TYPE_MAX);
+		answer_bad_request(r, "Content-Type must be at most %d ASCII characters", CONTENT_TYPE_MAX);
 		return NULL;
 	}
 	memcpy(type, s.p, s.n);
@@ -54,7 +54,7 @@ static bool kafka_topic(struct request *r, Ipc__CreateRequest *m)
 	if (s.p == NULL)
 		return true;
 	if (s.n > 0 && !topic_alias_is_legal(s)) {
-		pico_bad_request(r, "Pico-Kafka-Topic must be 1 to %d of A-Z a-z 0-9 . _ - and none of Kafka's own names, "
+		answer_bad_request(r, "Pico-Kafka-Topic must be 1 to %d of A-Z a-z 0-9 . _ - and none of Kafka's own names, "
 				 "or empty", TOPIC_ALIAS_MAX);
 		return false;
 	}
@@ -71,19 +71,19 @@ void pico_create(struct request *r)
 	bool given;
 	uint64_t partitions = 0 /* not named: one, or as many as it has */, most = r->server->conf->max_partitions;
 	if (buf_len(&r->body) > 0) {
-		pico_bad_request(r, "PUT takes no body: append with POST");
+		answer_bad_request(r, "PUT takes no body: append with POST");
 		return;
 	}
 	if (!pico_u64_field(r, "Pico-Partitions", "pico-partitions", &given, &partitions))
 		return;
 	if (given && (partitions < 1 || partitions > most)) {
-		pico_bad_request(r, "Pico-Partitions must be from 1 to %llu", (unsigned long long)most);
+		answer_bad_request(r, "Pico-Partitions must be from 1 to %llu", (unsigned long long)most);
 		return;
 	}
 	m.content_type = content_type(r);
 	if (m.content_type == NULL || !kafka_topic(r, &m))
 		return;
-	m.name = pico_name(r);
+	m.name = request_name(r);
 	m.partitions = (uint32_t)partitions;
 	m.closed = request_flag(r, "pico-closed");
 	m.deadline_ms = request_deadline(r);

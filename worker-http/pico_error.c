@@ -2,7 +2,6 @@
  *
  * From error kind to wire, in one place. The kind decides; the message is passed on for people.
  */
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "worker-http/pico.h"
@@ -85,23 +84,6 @@ void pico_answer_error(struct request *r, const struct pico_error *e)
 	companions(r, e);
 	answer_error(r, w.status, w.word, text[0] != '\0' ? text : w.message,
 		     e->has_next_offset ? &e->next_offset : NULL);
-}
-
-void pico_bad_request(struct request *r, const char *fmt, ...)
-{
-	char text[300];
-	va_list ap;
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	answer_error(r, 400, "bad_request", text, NULL);
-}
-
-void pico_not_supported(struct request *r, const char *what)
-{
-	char text[200];
-	snprintf(text, sizeof(text), "%s is not supported yet", what);
-	answer_error(r, 501, "not_supported", text, NULL);
 }
 
 void pico_not_found(struct request *r)

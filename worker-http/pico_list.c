@@ -102,7 +102,7 @@ void pico_list(struct request *r)
 	bool good = !given || strict_u64(buf_slice(&value), &limit);
 	buf_done(&value);
 	if (!good) {
-		pico_bad_request(r, "limit must be a number without sign or leading zeros");
+		answer_bad_request(r, "limit must be a number without sign or leading zeros");
 		return;
 	}
 	struct list *l = must_calloc(1, sizeof(*l));

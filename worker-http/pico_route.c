@@ -9,6 +9,7 @@
 
 #include "common/must.h"
 #include "common/topic_name.h"
+#include "worker-http/cors.h"
 #include "worker-http/pico.h"
 #include "worker-http/server.h"
 
@@ -22,6 +23,8 @@
 	"Pico-Header, Pico-Partitions, Pico-Kafka-Topic, X-Request-Id"
 #define METHODS "GET, PUT, POST, DELETE, HEAD, OPTIONS"
 #define SETTINGS_METHODS "GET, PATCH, HEAD, OPTIONS"
+
+static const struct cors cors = { METHODS, REQUEST_HEADERS, RESPONSE_HEADERS };
 
 /* ------------------------------------------------------------------ what every request may be refused for */
 
@@ -46,7 +49,7 @@ static bool refuse_later(struct request *r)
 			continue;
 		char name[64];
 		snprintf(name, sizeof(name), "%.*s", (int)r->field[i].name.n, (const char *)r->field[i].name.p);
-		pico_not_supported(r, name);
+		answer_not_supported(r, name);
 		return true;
 	}
 	return false;
@@ -77,7 +80,7 @@ static bool refuse_path(struct request *r, bool writes)
 	const char *fault = topic_path_fault(r->path);
 	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++)
 		if (path_is_below(r, later[i])) {
-			pico_not_supported(r, later[i]);
+			answer_not_supported(r, later[i]);
 			return true;
 		}
 	if (is_settings(r)) {
@@ -85,7 +88,7 @@ static bool refuse_path(struct request *r, bool writes)
 		return true;
 	}
 	if (fault != NULL)
-		pico_bad_request(r, "%s", fault);
+		answer_bad_request(r, "%s", fault);
 	else if (writes && topic_path_is_reserved(r->path))
 		answer_error(r, 403, "permission_denied", "names of that kind are reserved", NULL);
 	else
@@ -107,7 +110,7 @@ static bool refuse_encoding(struct request *r)
 static void route_put(struct request *r)
 {
 	if (slice_is(r->path, "/"))
-		pico_bad_request(r, "cannot create the root stream");
+		answer_bad_request(r, "cannot create the root stream");
 	else if (!refuse_encoding(r) && !refuse_later(r) && !refuse_path(r, true))
 		pico_create(r);
 }
@@ -115,7 +118,7 @@ static void route_put(struct request *r)
 static void route_post(struct request *r)
 {
 	if (slice_is(r->path, "/"))
-		pico_bad_request(r, "no stream in path");
+		answer_bad_request(r, "no stream in path");
 	else if (!refuse_encoding(r) && !refuse_later(r) && !refuse_path(r, true))
 		pico_append(r);
 }
@@ -158,13 +161,10 @@ static void route_patch(struct request *r)
 
 static void route_options(struct request *r)
 {
-	const char *methods = is_settings(r) ? SETTINGS_METHODS : METHODS;
-	answer_field(r, "Allow", methods);
-	answer_field(r, "Access-Control-Allow-Methods", methods);
-	answer_field(r, "Access-Control-Allow-Headers", REQUEST_HEADERS);
-	if (r->server->conf->cors_allow_origin.n == 0)
-		answer_field(r, "Access-Control-Expose-Headers", RESPONSE_HEADERS);
-	answer_send_empty(r, 204);
+	struct cors allowed = cors;
+	if (is_settings(r))
+		allowed.methods = SETTINGS_METHODS;
+	cors_preflight(r, &allowed);
 }
 
 static void route_other(struct request *r)
@@ -178,33 +178,16 @@ static const struct route routes[] = {
 	{ "DELETE", route_delete }, { "PATCH", route_patch }, { "OPTIONS", route_options }, { NULL, route_other },
 };
 
-/* ------------------------------------------------------------------ CORS */
-
-static void cors(struct request *r)
-{
-	const struct conf_list *allowed = &r->server->conf->cors_allow_origin;
-	struct slice origin = request_field(r, "origin");
-	if (allowed->n == 0)
-		return;
-	answer_field(r, "Vary", "Origin");
-	for (size_t i = 0; i < allowed->n && origin.n > 0; i++) {
-		if (strcmp(allowed->item[i], "*") != 0 && !slice_is(origin, allowed->item[i]))
-			continue;
-		answer_field_slice(r, "Access-Control-Allow-Origin", origin);
-		answer_field(r, "Access-Control-Expose-Headers", RESPONSE_HEADERS);
-		return;
-	}
-}
-
 void pico_route(struct request *r)
 {
 	const struct route *route = routes;
 	while (route->method != NULL && !slice_is(r->method, route->method))
 		route++;
 	r->route = route;
+	r->name = r->path;
 	/* A close without records is a command of its own and keeps its place; appends may run side by side. */
 	r->must_wait = route->handle != route_post || request_field(r, "pico-closed").n > 0;
-	cors(r);
+	cors_fields(r, &cors);
 }
 
 /* ------------------------------------------------------------------ what handlers share */
@@ -219,7 +202,7 @@ bool pico_partition(struct request *r, bool *ret_given, uint32_t *ret_partition)
 	buf_done(&value);
 	*ret_partition = (uint32_t)partition;
 	if (!good)
-		pico_bad_request(r, "partition must be a number from 0");
+		answer_bad_request(r, "partition must be a number from 0");
 	return good;
 }
 
@@ -229,15 +212,6 @@ bool pico_u64_field(struct request *r, const char *name, const char *lower, bool
 	*ret_given = value.n > 0;
 	if (value.n == 0 || strict_u64(value, ret_value))
 		return true;
-	pico_bad_request(r, "%s must be a number without sign or leading zeros", name);
+	answer_bad_request(r, "%s must be a number without sign or leading zeros", name);
 	return false;
-}
-
-char *pico_name(const struct request *r)
-{
-	static char name[TOPIC_PATH_MAX + 1];
-	must(r->path.n <= TOPIC_PATH_MAX);
-	memcpy(name, r->path.p, r->path.n);
-	name[r->path.n] = '\0';
-	return name;
 }

@@ -58,14 +58,14 @@ static char *spelling(struct request *r)
 	static char name[TOPIC_PATH_MAX + 1];
 	const size_t n = sizeof(PREFIX) - 1;
 	if (r->path.n <= n) {
-		pico_bad_request(r, "name a stream: " PREFIX "NAME");
+		answer_bad_request(r, "name a stream: " PREFIX "NAME");
 		return NULL;
 	}
 	struct slice rest = slice_of(r->path.p + n, r->path.n - n);
 	/* With the '/' before it, where it has none of its own. */
 	const char *fault = topic_path_fault(rest.p[0] == '/' ? rest : slice_of(rest.p - 1, rest.n + 1));
 	if (fault != NULL) {
-		pico_bad_request(r, "%s", fault);
+		answer_bad_request(r, "%s", fault);
 		return NULL;
 	}
 	memcpy(name, rest.p, rest.n);
@@ -118,7 +118,7 @@ static bool take_kafka_topic(struct request *r, struct settings *s, enum json_to
 		memcpy(s->alias, buf_head(&alias), buf_len(&alias));
 		s->alias[buf_len(&alias)] = '\0';
 	} else {
-		pico_bad_request(r, "kafkaTopic must be 1 to %d of A-Z a-z 0-9 . _ - and none of Kafka's own names, or null",
+		answer_bad_request(r, "kafkaTopic must be 1 to %d of A-Z a-z 0-9 . _ - and none of Kafka's own names, or null",
 				 TOPIC_ALIAS_MAX);
 	}
 	buf_done(&alias);
@@ -129,7 +129,7 @@ static bool take_partitions(struct request *r, struct settings *s, enum json_tok
 {
 	uint64_t n = 0, most = r->server->conf->max_partitions;
 	if (token != JSON_NUMBER || json_u64(value, &n) != 0 || n < 1 || n > most) {
-		pico_bad_request(r, "partitions must be a whole number from 1 to %llu", (unsigned long long)most);
+		answer_bad_request(r, "partitions must be a whole number from 1 to %llu", (unsigned long long)most);
 		return false;
 	}
 	s->set_partitions = true;
@@ -141,9 +141,9 @@ static bool take_schema(struct request *r, struct settings *s, enum json_token t
 {
 	s->clear_schema = token == JSON_NULL;
 	if (token == JSON_STRING)
-		pico_not_supported(r, "schema");
+		answer_not_supported(r, "schema");
 	else if (token != JSON_NULL)
-		pico_bad_request(r, "schema must be a string or null");
+		answer_bad_request(r, "schema must be a string or null");
 	return s->clear_schema;
 }
 
@@ -151,9 +151,9 @@ static bool take_schema_validate(struct request *r, struct settings *s, enum jso
 {
 	s->clear_validate = token == JSON_FALSE || token == JSON_NULL;
 	if (token == JSON_TRUE)
-		pico_not_supported(r, "schemaValidate");
+		answer_not_supported(r, "schemaValidate");
 	else if (!s->clear_validate)
-		pico_bad_request(r, "schemaValidate must be true, false or null");
+		answer_bad_request(r, "schemaValidate must be true, false or null");
 	return s->clear_validate;
 }
 
@@ -170,7 +170,7 @@ static bool take_field(struct request *r, struct settings *s, struct slice key, 
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
 		if (json_string_is(key, fields[i].name))
 			return fields[i].take(r, s, token, value);
-	pico_bad_request(r, "%.*s is no setting; kafkaTopic, partitions, schema, schemaValidate are",
+	answer_bad_request(r, "%.*s is no setting; kafkaTopic, partitions, schema, schemaValidate are",
 			 (int)(key.n < 64 ? key.n : 64), (const char *)key.p);
 	return false;
 }
@@ -186,7 +186,7 @@ static bool take_settings(struct request *r, struct settings *s)
 	for (token = begin; token != JSON_END && token != JSON_ERROR; )
 		token = json_next(&j);
 	if (token == JSON_ERROR || begin != JSON_OBJECT) {
-		pico_bad_request(r, "the body must be a JSON object%s%s", token == JSON_ERROR ? ": " : "",
+		answer_bad_request(r, "the body must be a JSON object%s%s", token == JSON_ERROR ? ": " : "",
 				 token == JSON_ERROR ? j.error : "");
 		return false;
 	}

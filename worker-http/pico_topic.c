@@ -55,7 +55,7 @@ void pico_topic_json(struct buf *out, const Ipc__Topic *t)
 static void answer_head(struct request *r, const Ipc__Topic *t, bool given, uint32_t partition)
 {
 	if (given && partition >= t->n_partitions) {
-		pico_bad_request(r, "the stream has %zu partitions, counted from 0", t->n_partitions);
+		answer_bad_request(r, "the stream has %zu partitions, counted from 0", t->n_partitions);
 		return;
 	}
 	if (given && t->n_partitions > 1) {
@@ -85,7 +85,7 @@ void pico_head(struct request *r)
 {
 	Ipc__GetRequest m = IPC__GET_REQUEST__INIT;
 	Ipc__TopicRef topic = IPC__TOPIC_REF__INIT;
-	topic.name = pico_name(r);
+	topic.name = request_name(r);
 	m.topic = &topic;
 	m.deadline_ms = request_deadline(r);
 	request_call(r, IPC_GET, &m.base, slice_of(NULL, 0), m.deadline_ms, on_head);
@@ -110,7 +110,7 @@ void pico_delete(struct request *r)
 {
 	Ipc__DeleteRequest m = IPC__DELETE_REQUEST__INIT;
 	Ipc__TopicRef topic = IPC__TOPIC_REF__INIT;
-	topic.name = pico_name(r);
+	topic.name = request_name(r);
 	m.topic = &topic;
 	m.deadline_ms = request_deadline(r);
 	request_call(r, IPC_DELETE, &m.base, slice_of(NULL, 0), m.deadline_ms, on_deleted);

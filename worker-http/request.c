@@ -6,10 +6,12 @@
 #include "worker-http/request.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 
 #include "common/json_scan.h"
 #include "common/must.h"
+#include "common/topic_name.h"
 #include "worker-http/server.h"
 
 /* ------------------------------------------------------------------ life */
@@ -106,15 +108,28 @@ bool request_flag(const struct request *r, const char *lower)
 	return http1_is_word(request_field(r, lower), "true");
 }
 
-bool request_has_type(const struct request *r, const char *lower)
+bool media_type_is(struct slice type, const char *lower)
 {
-	struct slice type = request_field(r, "content-type");
 	const uint8_t *semicolon = type.n > 0 ? memchr(type.p, ';', type.n) : NULL;
 	if (semicolon != NULL)
 		type.n = (size_t)(semicolon - type.p);
 	while (type.n > 0 && (type.p[type.n - 1] == ' ' || type.p[type.n - 1] == '\t'))
 		type.n--;
 	return http1_is_word(type, lower);
+}
+
+bool request_has_type(const struct request *r, const char *lower)
+{
+	return media_type_is(request_field(r, "content-type"), lower);
+}
+
+char *request_name(const struct request *r)
+{
+	static char name[TOPIC_PATH_MAX + 1];
+	must(r->name.n <= TOPIC_PATH_MAX);
+	memcpy(name, r->name.p, r->name.n);
+	name[r->name.n] = '\0';
+	return name;
 }
 
 /* ------------------------------------------------------------------ calls */
@@ -193,6 +208,23 @@ void answer_error(struct request *r, int status, const char *word, const char *m
 	buf_put_str(b, "}\n");
 	answer_field(r, "Content-Type", "application/json");
 	answer_send(r, status);
+}
+
+void answer_bad_request(struct request *r, const char *fmt, ...)
+{
+	char text[300];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	answer_error(r, 400, "bad_request", text, NULL);
+}
+
+void answer_not_supported(struct request *r, const char *what)
+{
+	char text[200];
+	snprintf(text, sizeof(text), "%s is not supported yet", what);
+	answer_error(r, 501, "not_supported", text, NULL);
 }
 
 void answer_begin_stream(struct request *r, int status, bool has_length, uint64_t length)

@@ -50,6 +50,7 @@ struct request {
 	/* The question; slices are valid as long as the request. */
 	uint8_t *head_bytes;            /* owned copy of the head */
 	struct slice method, path, query;
+	struct slice name;              /* of the topic that the path means; the route function's, part of the path */
 	struct http1_field *field;      /* owned */
 	unsigned n_fields;
 	struct buf body;                /* whole when the handler is called */
@@ -87,6 +88,9 @@ struct slice request_field_nth(const struct request *r, const char *lower, unsig
 bool request_flag(const struct request *r, const char *lower);
 /* Media type comparison: text before ';', trimmed, any case. */
 bool request_has_type(const struct request *r, const char *lower);
+bool media_type_is(struct slice type, const char *lower);
+/* The topic's name as text for a protobuf string; valid until the next call. */
+char *request_name(const struct request *r);
 
 /* ------------------------------------------------------------------ calls */
 
@@ -107,6 +111,10 @@ void answer_send(struct request *r, int status);
 void answer_send_empty(struct request *r, int status);
 /* {"error": word, "message": text, "next_seq": n}; message and next_seq may be NULL. */
 void answer_error(struct request *r, int status, const char *word, const char *message, const uint64_t *next_seq);
+/* 400 bad_request with that text. */
+void answer_bad_request(struct request *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* 501 not_supported, naming what. */
+void answer_not_supported(struct request *r, const char *what);
 /* A body in pieces. length is used when has_length. Pieces go into answer.body; then answer_more(). */
 void answer_begin_stream(struct request *r, int status, bool has_length, uint64_t length);
 void answer_more(struct request *r, bool ended);

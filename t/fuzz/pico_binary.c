@@ -10,7 +10,7 @@
 #include "common/must.h"
 #include "t/fuzz/fuzz.h"
 #include "worker-http/pico.h"
-#include "worker-http/pico_encode.h"
+#include "worker-http/encode.h"
 
 #define BOUND (1u << 20)
 #define BASE 7

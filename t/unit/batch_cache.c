@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "worker-http/pico_encode.h"
+#include "worker-http/encode.h"
 
 #define CAP (1u << 20)
 

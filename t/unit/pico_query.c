@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "worker-http/pico_query.h"
+#include "worker-http/query.h"
 
 static void test_strict_u64(void **state)
 {

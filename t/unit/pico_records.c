@@ -13,7 +13,7 @@
 #include "common/json_scan.h"
 #include "common/record_batch.h"
 #include "worker-http/pico.h"
-#include "worker-http/pico_encode.h"
+#include "worker-http/encode.h"
 
 #define BOUND (1u << 20)
 

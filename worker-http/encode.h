@@ -3,8 +3,8 @@
  * Records of stored batches as a response body, in pieces of bounded size. An encoder can stop in the
  * middle of a record, at any byte of it, and go on later from other memory that holds the same records.
  */
-#ifndef WORKER_HTTP_PICO_ENCODE_H
-#define WORKER_HTTP_PICO_ENCODE_H
+#ifndef WORKER_HTTP_ENCODE_H
+#define WORKER_HTTP_ENCODE_H
 
 #include "common/topics.h"
 #include "worker-http/batch_cache.h"
@@ -16,7 +16,12 @@ struct encode_source {
 	struct batch_log log;           /* that the pieces are of */
 };
 
-enum record_format { FORMAT_JSON, FORMAT_RAW, FORMAT_BINARY };
+enum record_format {
+	FORMAT_JSON,                    /* an array of objects that show all of a record */
+	FORMAT_RAW,                     /* values one behind the other */
+	FORMAT_BINARY,
+	FORMAT_VALUES,                  /* an array of the values that are JSON; of others as strings or {"body_b64": ...} */
+};
 
 struct encode_limits {
 	uint64_t count;                 /* records; 0: no limit */
@@ -48,7 +53,7 @@ struct encoder {
 	/* private: where in that record */
 	uint32_t field;                 /* first field that is not out completely */
 	size_t byte;                    /* bytes of it that are out */
-	bool binary;                    /* it is written as base64 */
+	unsigned as;                    /* how it is written, once it was begun */
 };
 
 void encoder_init(struct encoder *e, enum record_format format, uint64_t from);

@@ -7,7 +7,7 @@
  * seq u64 | timestamp i64 | keyLen i32 (-1 no key) key | headerCount u32 { nameLen u32 name | valueLen u32 value }
  * | bodyLen u32 body. What is null, but for the key, reads as empty.
  */
-#include "worker-http/pico_encode.h"
+#include "worker-http/encode.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -163,9 +163,9 @@ static void put_escaped(struct buf *out, struct slice s)
 	buf_put(out, s.p + plain, s.n - plain);
 }
 
-enum put_as { AS_RAW, AS_STRING, AS_BASE64 };
+enum put_as { AS_RAW, AS_STRING, AS_BASE64, AS_NULL };
 
-static void put_step(struct buf *out, struct slice s, enum put_as as)
+static void put_step(struct buf *out, struct slice s, unsigned as)
 {
 	if (as == AS_STRING)
 		put_escaped(out, s);
@@ -176,7 +176,7 @@ static void put_step(struct buf *out, struct slice s, enum put_as as)
 }
 
 /* A run of bytes, quotes around it unless raw; steps may end inside a UTF-8 character: they follow each other. */
-static void put_bytes(struct put *p, struct slice s, enum put_as as)
+static void put_bytes(struct put *p, struct slice s, unsigned as)
 {
 	struct encoder *e = p->e;
 	if (!put_enter(p))
@@ -201,9 +201,9 @@ static void put_bytes(struct put *p, struct slice s, enum put_as as)
 static void put_member(struct put *p, const char *text_name, const char *b64_name, struct slice s)
 {
 	if (!p->full && p->index >= p->e->field)
-		p->e->binary = !utf8_is_valid(s);
-	put_text(p, p->e->binary ? b64_name : text_name);
-	put_bytes(p, s, p->e->binary ? AS_BASE64 : AS_STRING);
+		p->e->as = utf8_is_valid(s) ? AS_STRING : AS_BASE64;
+	put_text(p, p->e->as == AS_BASE64 ? b64_name : text_name);
+	put_bytes(p, s, p->e->as);
 }
 
 /* ------------------------------------------------------------------ headers */
@@ -287,6 +287,39 @@ static void put_json(struct put *p, const struct record *record)
 	put_text(p, "}");
 }
 
+/* One JSON value and nothing behind it. */
+static bool is_json(struct slice s)
+{
+	struct json_scan j;
+	json_scan_init(&j, s);
+	for (;;) {
+		enum json_token token = json_next(&j);
+		if (token == JSON_END || token == JSON_ERROR)
+			return token == JSON_END;
+	}
+}
+
+static enum put_as value_as(struct slice value)
+{
+	if (value.p == NULL)
+		return AS_NULL;
+	if (is_json(value))
+		return AS_RAW;
+	return utf8_is_valid(value) ? AS_STRING : AS_BASE64;
+}
+
+/* The bytes of a value stay as they are: numbers, spaces, names that come twice. */
+static void put_value(struct put *p, const struct record *record)
+{
+	if (!p->full && p->index >= p->e->field)
+		p->e->as = value_as(record->value);
+	put_text(p, p->e->any ? "," : "[");
+	put_text(p, p->e->as == AS_BASE64 ? "{\"body_b64\":" : p->e->as == AS_NULL ? "null" : "");
+	if (p->e->as != AS_NULL)
+		put_bytes(p, record->value, p->e->as);
+	put_text(p, p->e->as == AS_BASE64 ? "}" : "");
+}
+
 static void put_u32(struct put *p, uint32_t v)
 {
 	uint8_t bytes[4];
@@ -343,6 +376,9 @@ static bool put_record(struct encoder *e, const struct record *record, struct bu
 		break;
 	case FORMAT_BINARY:
 		put_binary(&p, record);
+		break;
+	case FORMAT_VALUES:
+		put_value(&p, record);
 		break;
 	}
 	if (p.full)
@@ -405,4 +441,6 @@ void encoder_finish(const struct encoder *e, struct buf *out)
 {
 	if (e->format == FORMAT_JSON)
 		buf_put_str(out, e->any ? "]\n" : "[]\n");
+	if (e->format == FORMAT_VALUES)
+		buf_put_str(out, e->any ? "]" : "[]");
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker-http/pico_query.h"
+#include "worker-http/query.h"
 
 #include "common/json_scan.h"
 #include "worker-http/http1.h"

@@ -3,8 +3,8 @@
  * The small grammars of the Pico protocol: strict numbers, query parameters, positions, lists of
  * entity tags, percent-encoding.
  */
-#ifndef WORKER_HTTP_PICO_QUERY_H
-#define WORKER_HTTP_PICO_QUERY_H
+#ifndef WORKER_HTTP_QUERY_H
+#define WORKER_HTTP_QUERY_H
 
 #include "common/buf.h"
 #include "common/slice.h"
