@@ -16,8 +16,8 @@
 
 const struct cli_command cli_commands[] = {
 	{ "serve", "[OPTIONS]", "run a node",
-	  "With no option it serves the Pico protocol on 127.0.0.1:4437, Kafka on 127.0.0.1:9092 and the admin API on\n"
-	  "127.0.0.1:9090, and keeps everything below ./data. `pico serve --help` lists all options.\n\n"
+	  "With no option it serves the Pico protocol on 127.0.0.1:4437, Durable Streams on 127.0.0.1:4438, Kafka on\n"
+	  "127.0.0.1:9092 and the admin API on 127.0.0.1:9090, and keeps everything below ./data. `pico serve --help` lists all options.\n\n"
 	  "  pico serve --data-dir /var/lib/picomq\n", cmd_serve },
 	{ "create", "STREAM [--content-type TYPE] [--partitions N] [--ttl SECONDS]", "create a stream",
 	  "Creating a stream that exists with the same settings is fine (created=false). Without --content-type it is\n"

@@ -10,6 +10,7 @@
  *   child.proof = "..."         hex, of a worker
  *   child.socket = "..."        path of storaged's socket
  *   child.http_address = "..."
+ *   child.ds_address = "..."
  *   child.kafka_address = "..."
  *   child.kafka_tls_address = "..."
  *   child.listener = "7 pico 0 0 127.0.0.1:4437"   descriptor, protocol, beyond loopback, TLS, address
@@ -108,6 +109,8 @@ static bool parse_child_pair(struct child *c, const struct conf_pair *pair)
 		copy(c->socket_path, sizeof(c->socket_path), v);
 	else if (strcmp(key, "http_address") == 0)
 		copy(c->http_address, sizeof(c->http_address), v);
+	else if (strcmp(key, "ds_address") == 0)
+		copy(c->ds_address, sizeof(c->ds_address), v);
 	else if (strcmp(key, "kafka_address") == 0)
 		copy(c->kafka_address, sizeof(c->kafka_address), v);
 	else if (strcmp(key, "kafka_tls_address") == 0)

@@ -49,6 +49,7 @@ struct child {
 	uint8_t proof[32];              /* workers: for Hello */
 	char socket_path[4200];         /* of storaged */
 	char http_address[256];         /* advertised, "" when none */
+	char ds_address[256];           /* the same of Durable Streams */
 	char kafka_address[300];        /* the same, host:port */
 	char kafka_tls_address[300];    /* the same for clients that speak TLS */
 	struct child_listener listener[CHILD_LISTENERS_MAX];

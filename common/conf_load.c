@@ -369,6 +369,15 @@ static void check_kafka_advertise(struct loader *l, const char *text)
 		fault(l, "--kafka-advertise: the host is longer than 255 bytes");
 }
 
+/* An advertised address. */
+static void check_url(struct loader *l, const char *option, const char *text)
+{
+	if (text[0] != '\0' && strncmp(text, "http://", 7) != 0 && strncmp(text, "https://", 8) != 0)
+		fault(l, "--%s: '%.200s' does not begin with http:// or https://", option, text);
+	if (strlen(text) > 255)
+		fault(l, "--%s: longer than 255 bytes", option);
+}
+
 static void check(struct loader *l)
 {
 	const struct conf *c = l->conf;
@@ -382,12 +391,11 @@ static void check(struct loader *l)
 	check_storage(l, "storage", c->storage);
 	if (c->wal[0] != '\0')
 		check_storage(l, "wal", c->wal);
-	if (c->http_address[0] != '\0' && strncmp(c->http_address, "http://", 7) != 0 &&
-	    strncmp(c->http_address, "https://", 8) != 0)
-		fault(l, "--http-address: '%.200s' does not begin with http:// or https://", c->http_address);
+	check_url(l, "http-address", c->http_address);
+	check_url(l, "ds-address", c->ds_address);
 	check_kafka_advertise(l, c->kafka_advertise);
-	if (strlen(c->http_address) > 255)
-		fault(l, "--http-address: longer than 255 bytes");
+	if (c->ds_root[0] != '\0' && (c->ds_root[0] != '/' || c->ds_root[strlen(c->ds_root) - 1] == '/'))
+		fault(l, "--ds-root: '%.200s' is no path as in /v1/stream; nothing puts streams at the top", c->ds_root);
 	if (c->group_min_session_timeout_ms > c->group_max_session_timeout_ms)
 		fault(l, "--group-min-session-timeout-ms: above --group-max-session-timeout-ms");
 }

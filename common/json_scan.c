@@ -273,6 +273,17 @@ enum json_token json_next(struct json_scan *j)
 	return value(j);
 }
 
+bool json_is_valid(struct slice doc)
+{
+	struct json_scan j;
+	enum json_token token;
+	json_scan_init(&j, doc);
+	do
+		token = json_next(&j);
+	while (token != JSON_END && token != JSON_ERROR);
+	return token == JSON_END;
+}
+
 enum json_token json_skip(struct json_scan *j)
 {
 	enum json_token first = json_next(j);

@@ -37,6 +37,9 @@ void json_scan_init(struct json_scan *j, struct slice doc);
 /* JSON_END and JSON_ERROR come again and again; everything before JSON_END may yet turn out wrong. */
 enum json_token json_next(struct json_scan *j);
 
+/* Is it one value and nothing else? */
+bool json_is_valid(struct slice doc);
+
 /*
  * After JSON_KEY, or inside an array: takes one whole value of any kind without looking inside
  * further than its syntax; span is the value's bytes. Returns the token that began it; at the end

@@ -40,6 +40,15 @@ static void on_append_closed(void *arg, const Meta__Result__One *result)
 	op_unref(op);
 }
 
+/* Of a type that is wrong the right one is told. */
+static void append_fail(struct op *op, const struct state_topic *t, const struct pico_error *error)
+{
+	struct pico_error e = *error;
+	if (op->append.wrong_type && error->kind == PICO_CONFLICT && t != NULL)
+		snprintf(e.content_type, sizeof(e.content_type), "%s", t->content_type);
+	op_fail(op, &e);
+}
+
 static void on_append_done(struct engine_append *a, const struct pico_error *error)
 {
 	struct op *op = OP_OF(a, append);
@@ -55,7 +64,7 @@ static void on_append_done(struct engine_append *a, const struct pico_error *err
 	if (op->call != NULL && must_close)     /* it is not proposed: closed here, and not yet for the metadata */
 		op_deadline_unknown(op);
 	else if (op->call != NULL && error != NULL)
-		op_fail(op, error);
+		append_fail(op, t, error);
 	else if (op->call != NULL)
 		append_answer(op);
 	op_unref(op);
@@ -81,6 +90,8 @@ static bool append_check(struct node *n, struct call *c, const Ipc__AppendReques
 			  n->config.max_message_size);
 	else if (r->producer != NULL && (r->producer->id[0] == '\0' || strlen(r->producer->id) > PRODUCER_ID_MAX))
 		call_fail(c, PICO_BAD_REQUEST, "a producer id has 1 to %d bytes", PRODUCER_ID_MAX);
+	else if (t->n_partitions > 1 && r->only_partition)
+		call_fail(c, PICO_PARTITION_REQUIRED, "the stream has %u partitions", t->n_partitions);
 	else if (t->n_partitions > 1 && r->any_partition && (r->has_match_seq || r->has_stream_seq || r->producer != NULL))
 		call_fail(c, PICO_PARTITION_REQUIRED, "the stream has %u partitions: name one", t->n_partitions);
 	else if (t->n_partitions > 1 && r->close_after)
@@ -100,16 +111,6 @@ static bool same_media_type(const char *a, const char *b)
 	while (m > 0 && (b[m - 1] == ' ' || b[m - 1] == '\t'))
 		m--;
 	return n == m && strncasecmp(a, b, n) == 0;
-}
-
-static void append_fail_type(struct call *c, const struct state_topic *t, const struct log *log)
-{
-	struct pico_error e;
-	pico_error_set(&e, PICO_CONFLICT, "the stream's content type is %.100s", t->content_type);
-	e.has_next_offset = true;
-	e.next_offset = log_confirm(log);
-	snprintf(e.content_type, sizeof(e.content_type), "%s", t->content_type);
-	c->on_answer(c, &e, NULL);
 }
 
 static uint32_t append_partition(struct node *n, const Ipc__AppendRequest *r, const struct state_topic *t)
@@ -157,10 +158,6 @@ void handle_append(struct node *n, struct call *c)
 	struct log *log = node_find_log(n, c, t, partition);
 	if (log == NULL)
 		return;
-	if (r->content_type[0] != '\0' && !same_media_type(r->content_type, t->content_type)) {
-		append_fail_type(c, t, log);
-		return;
-	}
 	expiry_touch(n, t);
 	struct op *op = op_new(n, c);
 	op->refs = 1;
@@ -169,5 +166,6 @@ void handle_append(struct node *n, struct call *c)
 	op->on_cancel = append_cancel;
 	memcpy(op->topic_id, t->id, sizeof(op->topic_id));
 	append_fill(&op->append, log, c, r);
+	op->append.wrong_type = r->content_type[0] != '\0' && !same_media_type(r->content_type, t->content_type);
 	engine_append(n->engine, &op->append);
 }

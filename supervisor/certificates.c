@@ -16,7 +16,7 @@
 
 bool certificates_wanted(const struct conf *conf)
 {
-	return (conf->tls_listen.n > 0 && strcmp(conf->protocol, "pico") == 0) ||
+	return conf->tls_listen.n > 0 || (conf->ds_tls_listen.n > 0 && !conf->no_ds) ||
 		(conf->kafka_tls_listen.n > 0 && !conf->no_kafka);
 }
 

@@ -216,56 +216,61 @@ static int bind_ipc(struct listeners *l, const struct home *home, int backlog)
 	return 0;
 }
 
-/* The first one that speaks so; NULL. */
+/* The first one that speaks so; "" when there is none. */
 static const char *first_address(const struct listeners *l, const char *protocol, bool tls)
 {
 	for (unsigned i = 0; i < l->n; i++)
 		if (strcmp(l->item[i].protocol, protocol) == 0 && l->item[i].tls == tls)
 			return l->item[i].address;
-	return NULL;
+	return "";
 }
 
-static void set_http_address(struct listeners *l, const struct conf *conf)
+static void set_url(char *to, size_t size, const char *given, const char *first)
 {
-	const char *first = first_address(l, "pico", false);
-	if (conf->http_address[0] != '\0')
-		snprintf(l->http_address, sizeof(l->http_address), "%s", conf->http_address);
-	else if (first != NULL)
-		snprintf(l->http_address, sizeof(l->http_address), "http://%s", first);
+	if (given[0] != '\0')
+		snprintf(to, size, "%s", given);
+	else if (first[0] != '\0')
+		snprintf(to, size, "http://%s", first);
 }
 
 /* Who came over TLS is sent to the TLS listener: the host as advertised, the port its own. */
 static void set_kafka_addresses(struct listeners *l, const struct conf *conf)
 {
-	const char *given = conf->kafka_advertise, *plain = first_address(l, "kafka", false);
-	const char *secure = first_address(l, "kafka", true);
-	snprintf(l->kafka_address, sizeof(l->kafka_address), "%s", given[0] != '\0' ? given : plain != NULL ? plain : "");
-	if (secure == NULL)
+	const char *given = conf->kafka_advertise, *secure = first_address(l, "kafka", true);
+	snprintf(l->kafka_address, sizeof(l->kafka_address), "%s", given[0] != '\0' ? given : first_address(l, "kafka", false));
+	if (secure[0] == '\0')
 		return;
 	const char *host = given[0] != '\0' ? given : secure;
 	snprintf(l->kafka_tls_address, sizeof(l->kafka_tls_address), "%.*s%s", (int)(strrchr(host, ':') - host), host,
 		 strrchr(secure, ':'));
 }
 
-static bool speaks_pico(const struct conf *conf)
+/* Listeners of --listen stand first. */
+static void set_addresses(struct listeners *l, const struct conf *conf)
 {
-	return strcmp(conf->protocol, "pico") == 0;
+	set_url(l->http_address, sizeof(l->http_address), conf->http_address, first_address(l, conf->protocol, false));
+	set_url(l->ds_address, sizeof(l->ds_address), conf->ds_address, first_address(l, "ds", false));
+	if (!conf->no_kafka)
+		set_kafka_addresses(l, conf);
 }
 
-#define WANTED_MAX 5
+#define WANTED_MAX 7
 
-/* Everything that is listened on. */
+/* Everything that is listened on, in the order of the ready lines. */
 static unsigned all_wanted(const struct conf *conf, struct wanted ret[static WANTED_MAX])
 {
 	unsigned n = 0;
-	if (speaks_pico(conf))
-		ret[n++] = (struct wanted){ "listen", "pico", &conf->listen, conf->http_address, "http-address", false };
+	ret[n++] = (struct wanted){ "listen", conf->protocol, &conf->listen, conf->http_address, "http-address", false };
+	if (!conf->no_ds)
+		ret[n++] = (struct wanted){ "ds-listen", "ds", &conf->ds_listen, conf->ds_address, "ds-address", false };
 	if (!conf->no_admin)
 		ret[n++] = (struct wanted){ "admin-listen", "admin", &conf->admin_listen, NULL, NULL, false };
 	if (!conf->no_kafka)
 		ret[n++] = (struct wanted){ "kafka-listen", "kafka", &conf->kafka_listen, conf->kafka_advertise, "kafka-advertise", false };
-	if (speaks_pico(conf) && conf->tls_listen.n > 0)
-		ret[n++] = (struct wanted){ "tls-listen", "pico", &conf->tls_listen, conf->http_address, "http-address", true };
+	if (conf->tls_listen.n > 0)
+		ret[n++] = (struct wanted){ "tls-listen", conf->protocol, &conf->tls_listen, conf->http_address, "http-address", true };
+	if (!conf->no_ds && conf->ds_tls_listen.n > 0)
+		ret[n++] = (struct wanted){ "ds-tls-listen", "ds", &conf->ds_tls_listen, conf->ds_address, "ds-address", true };
 	if (!conf->no_kafka && conf->kafka_tls_listen.n > 0)
 		ret[n++] = (struct wanted){ "kafka-tls-listen", "kafka", &conf->kafka_tls_listen, conf->kafka_advertise,
 					    "kafka-advertise", true };
@@ -294,28 +299,8 @@ int listeners_open(struct listeners *l, const struct conf *conf, const struct ho
 		listeners_close(l, home);
 		return code;
 	}
-	set_http_address(l, conf);
-	if (!conf->no_kafka)
-		set_kafka_addresses(l, conf);
+	set_addresses(l, conf);
 	return 0;
-}
-
-static void warn_list(const struct conf_list *list, const char *option, const char *protocol)
-{
-	for (size_t i = 0; i < list->n; i++)
-		log_info("--%s: %s is not bound, %s cannot be spoken yet", option, list->item[i], protocol);
-}
-
-void listeners_warn(const struct conf *conf, const struct conf_origins *origins)
-{
-	if (!speaks_pico(conf)) {
-		warn_list(&conf->listen, "listen", "Durable Streams");
-		warn_list(&conf->tls_listen, "tls-listen", "Durable Streams");
-	}
-	if (!conf->no_ds)
-		warn_list(&conf->ds_listen, "ds-listen", "Durable Streams");
-	if (!conf->no_ds)
-		warn_list(&conf->ds_tls_listen, "ds-tls-listen", "Durable Streams");
 }
 
 void listeners_close_tcp(struct listeners *l)

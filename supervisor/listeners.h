@@ -12,7 +12,8 @@ struct listeners {
 	struct child_listener item[CHILD_LISTENERS_MAX];        /* fd is owned; protocol "ipc" is storaged's socket */
 	unsigned n;
 	char socket_path[4200];
-	char http_address[256];         /* advertised: --http-address, else of the first pico listener; or "" */
+	char http_address[256];         /* advertised: --http-address, else the first of --listen */
+	char ds_address[256];           /* the same of Durable Streams; "" without such a listener */
 	char kafka_address[300];        /* the same as host:port: --kafka-advertise, else of the first kafka listener */
 	char kafka_tls_address[300];    /* for clients that speak TLS: that host, the port of the first TLS listener */
 };
@@ -21,8 +22,6 @@ struct listeners {
 int listeners_check(const struct conf *conf);
 /* 0 or the exit code, after one line in the log; nothing is bound then. */
 int listeners_open(struct listeners *l, const struct conf *conf, const struct home *home);
-/* The lines about listeners that are asked for and not built yet. */
-void listeners_warn(const struct conf *conf, const struct conf_origins *origins);
 /* No new connection from here on; storaged's socket stays. */
 void listeners_close_tcp(struct listeners *l);
 void listeners_close(struct listeners *l, const struct home *home);

@@ -131,7 +131,6 @@ int main(int argc, char **argv)
 		return s.exit_code;
 	raise_limits(&s);
 	options_warn(&s);
-	listeners_warn(&s.conf, &s.origins);
 	life_begin(&s);
 	for (processes_start_due(&s, now_ms()); s.phase != PHASE_OVER; )
 		turn(&s);

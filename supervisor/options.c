@@ -35,8 +35,9 @@ static void print_help(void)
 	struct buf text;
 	buf_init(&text, TEXT_MAX);
 	buf_put_str(&text, "usage: pico serve [OPTION...]\n\n"
-			   "Runs a node. Without an option it serves the Pico protocol on http://127.0.0.1:4437, Kafka on\n"
-			   "127.0.0.1:9092, health and metrics on http://127.0.0.1:9090, and keeps everything in ./data.\n\n"
+			   "Runs a node. Without an option it serves the Pico protocol on http://127.0.0.1:4437, Durable Streams\n"
+			   "on http://127.0.0.1:4438, Kafka on 127.0.0.1:9092, health and metrics on http://127.0.0.1:9090, and\n"
+			   "keeps everything in ./data.\n\n"
 			   "Each option is also a variable (PICO_NODE_ID) and a line of the --config file (node_id = 1): a flag\n"
 			   "goes over the variable, that over the file, that over the default. SIZE takes K, M or G behind it.\n"
 			   "SIGTERM ends the node, SIGHUP reads the configuration again.\n\n");

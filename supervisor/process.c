@@ -41,8 +41,7 @@ void processes_init(struct supervisor *s)
 	add(s, PROCESS_STORAGED, 0);
 	if (!s->conf.no_admin)
 		add(s, PROCESS_WORKER_ADMIN, 0);
-	if (strcmp(s->conf.protocol, "pico") == 0)
-		add_workers(s, PROCESS_WORKER_HTTP, s->conf.http_workers);
+	add_workers(s, PROCESS_WORKER_HTTP, s->conf.http_workers);
 	if (!s->conf.no_kafka)
 		add_workers(s, PROCESS_WORKER_KAFKA, s->conf.kafka_workers);
 }

@@ -50,18 +50,19 @@ static bool is_for(enum process_kind kind, const char *variable)
 	return kind == PROCESS_STORAGED && (strncmp(variable, "AWS_", 4) == 0 || strncmp(variable, "SSL_CERT_", 9) == 0);
 }
 
-static const char *protocol_of(enum process_kind kind)
+/* Whose listeners it is. */
+static bool serves(enum process_kind kind, const char *protocol)
 {
 	switch (kind) {
-	case PROCESS_STORAGED: return "ipc";
-	case PROCESS_WORKER_HTTP: return "pico";
-	case PROCESS_WORKER_ADMIN: return "admin";
-	case PROCESS_WORKER_KAFKA: return "kafka";
+	case PROCESS_STORAGED: return strcmp(protocol, "ipc") == 0;
+	case PROCESS_WORKER_HTTP: return strcmp(protocol, "pico") == 0 || strcmp(protocol, "ds") == 0;
+	case PROCESS_WORKER_ADMIN: return strcmp(protocol, "admin") == 0;
+	case PROCESS_WORKER_KAFKA: return strcmp(protocol, "kafka") == 0;
 	case PROCESS_SUPERVISOR:
 	case PROCESS_WORKER_HOOK:
 	case PROCESS_KINDS: break;
 	}
-	return "";
+	return false;
 }
 
 static void write_hex(struct buf *out, const char *key, const uint8_t *p, size_t n)
@@ -74,7 +75,7 @@ static void write_hex(struct buf *out, const char *key, const uint8_t *p, size_t
 
 bool spawn_inherits(const struct process *p, const struct child_listener *l)
 {
-	return strcmp(l->protocol, protocol_of(p->kind)) == 0;
+	return serves(p->kind, l->protocol);
 }
 
 static void write_listeners(const struct supervisor *s, const struct process *p, struct outfit *o, struct buf *out)
@@ -102,6 +103,7 @@ static void write_config(const struct supervisor *s, const struct process *p, st
 	}
 	conf_write_pair(out, "child.socket", s->listeners.socket_path);
 	conf_write_pair(out, "child.http_address", s->listeners.http_address);
+	conf_write_pair(out, "child.ds_address", s->listeners.ds_address);
 	conf_write_pair(out, "child.kafka_address", s->listeners.kafka_address);
 	conf_write_pair(out, "child.kafka_tls_address", s->listeners.kafka_tls_address);
 	write_listeners(s, p, o, out);

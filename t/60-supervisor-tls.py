@@ -77,12 +77,16 @@ def exposure():
             "as in --http-address https://node1.example:443", "--tls-listen=0.0.0.0:443", PEM, KEY, "--insecure-allow-remote")
 
 
-@tap.test("Durable Streams over TLS: accepted, without effect yet, one line")
-def later():
-    n = node.Node("--ds-tls-listen=127.0.0.1:0")
+@tap.test("Durable Streams over TLS: Location is https")
+def durable_streams():
+    n = node.Node("--ds-tls-listen=127.0.0.1:0", PEM, KEY, ds=True)
     n.start()
-    assert "accepted, without effect yet: ds_tls_listen" in n.log(), n.log()
-    same([line for line in n.lines if "https" in line], [], "listeners")
+    port = next(int(m[1]) for line in n.lines if (m := re.match(r"ds on https://127\.0\.0\.1:(\d+)$", line)))
+    request = f"PUT /v1/stream/t HTTP/1.1\r\nHost: localhost:{port}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+    r = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-CAfile", ca.pem, "-quiet", "-ign_eof"],
+                       input=request, capture_output=True, text=True, timeout=60)
+    assert r.stdout.startswith("HTTP/1.1 201 ") and f"Location: https://localhost:{port}/v1/stream/t\n" in r.stdout.replace("\r", ""), r
+    same(n.ds("HEAD", "/v1/stream/t").status, 200, "the same stream without TLS")
     same(n.stop(), 0, "exit code")
 
 

@@ -93,6 +93,10 @@ check_PROGRAMS += t/00-unit-http1
 t_00_unit_http1_SOURCES = t/unit/http1.c
 t_00_unit_http1_LDADD = worker-http/libworkerhttp.a $(TEST_LIBS)
 
+check_PROGRAMS += t/00-unit-ds
+t_00_unit_ds_SOURCES = t/unit/ds.c
+t_00_unit_ds_LDADD = worker-http/libworkerhttp.a $(TEST_LIBS)
+
 check_PROGRAMS += t/00-unit-pico-query
 check_PROGRAMS += t/00-unit-scope
 t_00_unit_scope_SOURCES = t/unit/scope.c

@@ -64,13 +64,10 @@ bool append_take_producer(struct append *a, struct request *r, const struct prod
 	return true;
 }
 
-bool append_fits(const struct append *a, const struct request *r, struct pico_error *ret_error)
+void append_too_large(const struct request *r, struct pico_error *ret_error)
 {
-	if (!a->batch.failed)
-		return true;
 	pico_error_set(ret_error, PICO_TOO_LARGE, "the records of one append may take %" PRIu64 " bytes",
 		       r->server->conf->max_message_size);
-	return false;
 }
 
 void append_call(struct append *a, struct request *r, topics_cb *cb)

@@ -31,8 +31,8 @@ struct producer_names {
 /* All three or none. False when refused (answered). */
 bool append_take_producer(struct append *a, struct request *r, const struct producer_names *names);
 
-/* False when the batch passed its bound; ret_error says so. */
-bool append_fits(const struct append *a, const struct request *r, struct pico_error *ret_error);
+/* What is wrong when a batch passed --max-message-size. */
+void append_too_large(const struct request *r, struct pico_error *ret_error);
 /* Sends it with the request's deadline; the body goes, for it stands in the batch. */
 void append_call(struct append *a, struct request *r, topics_cb *cb);
 

@@ -19,6 +19,7 @@
 #include "common/must.h"
 #include "worker-http/admin.h"
 #include "worker-http/conn_version.h"
+#include "worker-http/ds.h"
 #include "worker-http/pico.h"
 
 #define CONN_MAGIC 0x434f4e4eu
@@ -137,6 +138,7 @@ static void on_answer(struct request *r)
 struct request *conn_push(struct conn *c, const struct http1_head *head)
 {
 	struct request *r = request_new(c->server, head);
+	r->secure = c->secure;
 	r->owner = c;
 	r->on_answer = on_answer;
 	*c->last = r;
@@ -408,11 +410,19 @@ static int open_sock(struct conn *c, int fd, bool tls)
 	}, fd, &c->sock);
 }
 
+static server_route_fn *route_of(const char *protocol)
+{
+	if (strcmp(protocol, "admin") == 0)
+		return admin_route;
+	return strcmp(protocol, "ds") == 0 ? ds_route : pico_route;
+}
+
 void conn_new(struct server *s, int fd, const uint8_t address[16], const struct child_listener *from)
 {
 	struct conn *c = must_calloc(1, sizeof(*c));
 	*c = (struct conn){ .magic = CONN_MAGIC, .server = s, .last = &c->first, .version = &conn_h1 };
-	c->route = strcmp(from->protocol, "admin") == 0 ? admin_route : pico_route;
+	c->route = route_of(from->protocol);
+	c->secure = from->tls;
 	int r = open_sock(c, fd, from->tls);
 	if (r < 0) {
 		acceptor_failed(s->acceptor, address, r);

@@ -20,7 +20,7 @@ struct h1 {
 	struct http1 http1;
 	struct request *reading;        /* last in the queue, its body not whole yet */
 	bool head_sent;                 /* of the first answer */
-	bool any_chunk;
+	bool chunk_open;                /* its CRLF is to follow */
 	bool expect;                    /* 100 Continue is owed to `reading` */
 };
 
@@ -287,8 +287,8 @@ static void put_piece(struct conn *c, struct answer *a)
 	struct h1 *h = c->state;
 	size_t n = buf_len(&a->body);
 	if (a->chunked)
-		buf_printf(&c->out, "%s%zx\r\n", h->any_chunk ? "\r\n" : "", n);
-	h->any_chunk = true;
+		buf_printf(&c->out, "%zx\r\n", n);
+	h->chunk_open = a->chunked;
 	if (n <= SMALL_BODY) {
 		buf_put_slice(&c->out, buf_slice(&a->body));
 		buf_reset(&a->body, SMALL_BODY);
@@ -302,11 +302,11 @@ static void put_end(struct conn *c, struct request *r)
 {
 	struct h1 *h = c->state;
 	if (r->answer.chunked && !r->is_head)
-		buf_put_str(&c->out, h->any_chunk ? "\r\n0\r\n\r\n" : "0\r\n\r\n");
+		buf_put_str(&c->out, "0\r\n\r\n");
 	if (r->answer.close)
 		c->closing = c->no_input = true;
 	must(r != h->reading);
-	h->head_sent = h->any_chunk = false;
+	h->head_sent = h->chunk_open = false;
 	conn_drop(c, r);
 }
 
@@ -327,6 +327,9 @@ static bool h1_fill(struct conn *c)
 		if (!h->head_sent) {
 			put_head(c, r);
 			h->head_sent = true;
+		} else if (h->chunk_open) { /* at once: the next chunk may be long in coming */
+			buf_put_str(&c->out, "\r\n");
+			h->chunk_open = false;
 		} else if (buf_len(&a->body) > 0) {
 			put_piece(c, a);
 		} else if (a->ended) {

@@ -43,6 +43,7 @@ struct conn {
 	struct conn *prev, *next;       /* of the server's list */
 	uint8_t address[16];
 	server_route_fn *route;
+	bool secure;                    /* it came over TLS */
 	struct sock *sock;              /* owned */
 	struct env_timer timer;
 	struct env_task task;           /* conn_run() at the end of the turn */

@@ -287,23 +287,11 @@ static void put_json(struct put *p, const struct record *record)
 	put_text(p, "}");
 }
 
-/* One JSON value and nothing behind it. */
-static bool is_json(struct slice s)
-{
-	struct json_scan j;
-	json_scan_init(&j, s);
-	for (;;) {
-		enum json_token token = json_next(&j);
-		if (token == JSON_END || token == JSON_ERROR)
-			return token == JSON_END;
-	}
-}
-
 static enum put_as value_as(struct slice value)
 {
 	if (value.p == NULL)
 		return AS_NULL;
-	if (is_json(value))
+	if (json_is_valid(value))
 		return AS_RAW;
 	return utf8_is_valid(value) ? AS_STRING : AS_BASE64;
 }

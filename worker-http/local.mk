@@ -16,7 +16,16 @@ worker_http_libworkerhttp_a_SOURCES = \
 	worker-http/batch_cache.c worker-http/batch_cache.h \
 	worker-http/conn.c worker-http/conn.h \
 	worker-http/cors.c worker-http/cors.h \
+	worker-http/create_fields.c worker-http/create_fields.h \
 	worker-http/cursor.c worker-http/cursor.h \
+	worker-http/ds.h \
+	worker-http/ds_append.c \
+	worker-http/ds_batch.c \
+	worker-http/ds_create.c \
+	worker-http/ds_error.c \
+	worker-http/ds_read.c \
+	worker-http/ds_route.c \
+	worker-http/ds_topic.c \
 	worker-http/encode.c worker-http/encode.h \
 	worker-http/http1.c worker-http/http1.h \
 	worker-http/pico.h \
@@ -33,11 +42,11 @@ worker_http_libworkerhttp_a_SOURCES = \
 	worker-http/query.c worker-http/query.h \
 	worker-http/reader.c worker-http/reader.h \
 	worker-http/request.c worker-http/request.h \
+	worker-http/rfc3339.c worker-http/rfc3339.h \
 	worker-http/scope.c worker-http/scope.h \
 	worker-http/server.c worker-http/server.h \
+	worker-http/sse.c worker-http/sse.h \
 	worker-http/token.c worker-http/token.h
-	worker-http/server.c worker-http/server.h \
-	worker-http/sse.c worker-http/sse.h
 
 pkglibexec_PROGRAMS += worker-http/worker-http
 worker_http_worker_http_SOURCES = worker-http/main.c

@@ -131,8 +131,9 @@ static bool take_records(struct request *r, struct append *a)
 	if (!good)
 		return false;
 	struct pico_error e;
-	if (append_fits(a, r, &e))
+	if (!a->batch.failed)
 		return true;
+	append_too_large(r, &e);
 	pico_answer_error(r, &e);
 	return false;
 }

@@ -5,11 +5,10 @@
 #include <stdlib.h>
 
 #include "common/topic_name.h"
+#include "worker-http/create_fields.h"
 #include "worker-http/pico.h"
 #include "worker-http/pico_topic.h"
 #include "worker-http/server.h"
-
-#define CONTENT_TYPE_MAX 255
 
 static void on_created(void *arg, const struct pico_error *error, const ProtobufCMessage *m,
 		       struct topics_pieces *pieces)
@@ -25,25 +24,6 @@ static void on_created(void *arg, const struct pico_error *error, const Protobuf
 	if (a->created)
 		answer_field_slice(r, "Location", r->path);
 	answer_send_empty(r, a->created ? 201 : 200);
-}
-
-/* The type as it is stored. NULL when it is refused (answered). Valid until the next call. */
-static char *content_type(struct request *r)
-{
-	static char type[CONTENT_TYPE_MAX + 1];
-	struct slice s = request_field(r, "content-type");
-	if (s.n == 0)
-		s = slice_str("application/octet-stream");
-	bool good = s.n <= CONTENT_TYPE_MAX;
-	for (size_t i = 0; good && i < s.n; i++)
-		good = s.p[i] < 0x80;
-	if (!good) {
-		answer_bad_request(r, "Content-Type must be at most %d ASCII characters", CONTENT_TYPE_MAX);
-		return NULL;
-	}
-	memcpy(type, s.p, s.n);
-	type[s.n] = '\0';
-	return type;
 }
 
 /* Given and empty: none. False when refused (answered). */
@@ -80,7 +60,7 @@ void pico_create(struct request *r)
 		answer_bad_request(r, "Pico-Partitions must be from 1 to %llu", (unsigned long long)most);
 		return;
 	}
-	m.content_type = content_type(r);
+	m.content_type = create_content_type(r, "application/octet-stream");
 	if (m.content_type == NULL || !kafka_topic(r, &m))
 		return;
 	m.name = request_name(r);

@@ -96,22 +96,13 @@ static bool refuse_path(struct request *r, bool writes)
 	return true;
 }
 
-static bool refuse_encoding(struct request *r)
-{
-	struct slice encoding = request_field(r, "content-encoding");
-	if (encoding.n == 0 || http1_is_word(encoding, "identity"))
-		return false;
-	answer_error(r, 415, "unsupported_media_type", "send the body without Content-Encoding", NULL);
-	return true;
-}
-
 /* ------------------------------------------------------------------ routes */
 
 static void route_put(struct request *r)
 {
 	if (slice_is(r->path, "/"))
 		answer_bad_request(r, "cannot create the root stream");
-	else if (!refuse_encoding(r) && !refuse_later(r) && !refuse_path(r, true))
+	else if (!answer_encoded(r) && !refuse_later(r) && !refuse_path(r, true))
 		pico_create(r);
 }
 
@@ -119,7 +110,7 @@ static void route_post(struct request *r)
 {
 	if (slice_is(r->path, "/"))
 		answer_bad_request(r, "no stream in path");
-	else if (!refuse_encoding(r) && !refuse_later(r) && !refuse_path(r, true))
+	else if (!answer_encoded(r) && !refuse_later(r) && !refuse_path(r, true))
 		pico_append(r);
 }
 
@@ -154,7 +145,7 @@ static void route_patch(struct request *r)
 	if (!is_settings(r)) {
 		if (slice_is(r->path, "/") || !refuse_path(r, false))
 			refuse_method(r, METHODS);
-	} else if (!refuse_encoding(r)) {
+	} else if (!answer_encoded(r)) {
 		pico_settings_patch(r);
 	}
 }

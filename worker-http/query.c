@@ -75,24 +75,43 @@ static void replace_bad_utf8(struct buf *value)
 	*value = good;
 }
 
+/* Takes the next `name=value` off *query: its name, and the value with p == NULL when there is no '='. False at the end. */
+static bool query_next(struct slice *query, struct slice *ret_name, struct slice *ret_value)
+{
+	if (query->n == 0)
+		return false;
+	const uint8_t *end = memchr(query->p, '&', query->n);
+	struct slice item = slice_of(query->p, end != NULL ? (size_t)(end - query->p) : query->n);
+	size_t used = end != NULL ? item.n + 1 : item.n;
+	*query = slice_of(query->p + used, query->n - used);
+	const uint8_t *equals = item.n > 0 ? memchr(item.p, '=', item.n) : NULL;
+	*ret_name = slice_of(item.p, equals != NULL ? (size_t)(equals - item.p) : item.n);
+	*ret_value = equals != NULL ? slice_of(equals + 1, item.n - ret_name->n - 1) : slice_of(NULL, 0);
+	return true;
+}
+
 bool query_find(struct slice query, const char *key, struct buf *ret_value)
 {
-	while (query.n > 0) {
-		const uint8_t *end = memchr(query.p, '&', query.n);
-		struct slice item = slice_of(query.p, end != NULL ? (size_t)(end - query.p) : query.n);
-		size_t used = end != NULL ? item.n + 1 : item.n;
-		query = slice_of(query.p + used, query.n - used);
-		const uint8_t *equals = item.n > 0 ? memchr(item.p, '=', item.n) : NULL;
-		struct slice name = slice_of(item.p, equals != NULL ? (size_t)(equals - item.p) : item.n);
+	struct slice name, value;
+	while (query_next(&query, &name, &value)) {
 		if (!slice_is(name, key))
 			continue;
 		buf_reset(ret_value, 4096);
-		if (equals != NULL)
-			percent_decode(slice_of(equals + 1, item.n - name.n - 1), true, ret_value);
+		if (value.p != NULL)
+			percent_decode(value, true, ret_value);
 		replace_bad_utf8(ret_value);
 		return true;
 	}
 	return false;
+}
+
+unsigned query_count(struct slice query, const char *key)
+{
+	struct slice name, value;
+	unsigned n = 0;
+	while (query_next(&query, &name, &value))
+		n += slice_is(name, key);
+	return n;
 }
 
 /* ------------------------------------------------------------------ positions and tags */

@@ -19,6 +19,9 @@ bool strict_u64(struct slice s, uint64_t *ret_value);
  */
 bool query_find(struct slice query, const char *key, struct buf *ret_value);
 
+/* How often it is there. */
+unsigned query_count(struct slice query, const char *key);
+
 /* Appends s percent-decoded; a malformed escape stays as it is. */
 void percent_decode(struct slice s, bool plus_is_space, struct buf *out);
 

@@ -227,6 +227,15 @@ void answer_not_supported(struct request *r, const char *what)
 	answer_error(r, 501, "not_supported", text, NULL);
 }
 
+bool answer_encoded(struct request *r)
+{
+	struct slice encoding = request_field(r, "content-encoding");
+	if (encoding.n == 0 || http1_is_word(encoding, "identity"))
+		return false;
+	answer_error(r, 415, "unsupported_media_type", "send the body without Content-Encoding", NULL);
+	return true;
+}
+
 void answer_begin_stream(struct request *r, int status, bool has_length, uint64_t length)
 {
 	must(r->answer.status == 0 && status >= 200);

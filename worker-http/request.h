@@ -55,6 +55,7 @@ struct request {
 	unsigned n_fields;
 	struct buf body;                /* whole when the handler is called */
 	bool is_head;
+	bool secure;                    /* it came over TLS */
 	bool must_wait;                 /* starts only when every earlier one of its connection is answered */
 	char id[129];                   /* X-Request-Id */
 	uint64_t complete_ns;           /* when its last byte came */
@@ -115,6 +116,8 @@ void answer_error(struct request *r, int status, const char *word, const char *m
 void answer_bad_request(struct request *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* 501 not_supported, naming what. */
 void answer_not_supported(struct request *r, const char *what);
+/* True when the body came with a Content-Encoding: 415 is answered. */
+bool answer_encoded(struct request *r);
 /* A body in pieces. length is used when has_length. Pieces go into answer.body; then answer_more(). */
 void answer_begin_stream(struct request *r, int status, bool has_length, uint64_t length);
 void answer_more(struct request *r, bool ended);

@@ -65,6 +65,8 @@ static int step_producer(struct question *q)
 		e->expected_seq = expected;
 		e->received_seq = a->producer_seq;
 		e->has_gap = true;
+		e->has_producer_epoch = p != NULL && expected == 0;     /* it is known: its epoch is a new one */
+		e->producer_epoch = e->has_producer_epoch ? p->epoch : 0;
 		return refuse(q, ticket);
 	}
 	return -1;
@@ -147,6 +149,17 @@ static int step_closed(struct question *q)
 	return refuse(q, ticket);
 }
 
+static int step_type(struct question *q)
+{
+	struct engine_append *a = q->a;
+	if (!a->wrong_type)
+		return -1;
+	pico_error_set(&a->verdict, PICO_CONFLICT, "the stream has another content type");
+	a->verdict.next_offset = log_confirm(q->log);
+	a->verdict.has_next_offset = true;
+	return refuse(q, 0);
+}
+
 static int step_match(struct question *q)
 {
 	struct engine_append *a = q->a;
@@ -174,13 +187,13 @@ static int step_stream_seq(struct question *q)
 
 enum append_decision append_decide(struct engine_append *a, int64_t now_ms, uint64_t *ret_ticket)
 {
-	static step_fn *const orders[2][5] = {
-		[APPEND_PRODUCER_FIRST] = { step_claim, step_producer, step_closed, step_match, step_stream_seq },
-		[APPEND_CLOSED_FIRST] = { step_closed, step_claim, step_producer, step_stream_seq, step_match },
+	static step_fn *const orders[2][6] = {
+		[APPEND_PRODUCER_FIRST] = { step_type, step_claim, step_producer, step_closed, step_match, step_stream_seq },
+		[APPEND_CLOSED_FIRST] = { step_closed, step_type, step_claim, step_producer, step_stream_seq, step_match },
 	};
 	struct question q = { .a = a, .log = a->log, .now_ms = now_ms };
 	must(a->order == APPEND_PRODUCER_FIRST || a->order == APPEND_CLOSED_FIRST);
-	for (int i = 0; i < 5; i++) {
+	for (int i = 0; i < 6; i++) {
 		int answer = orders[a->order][i](&q);
 		if (answer >= 0) {
 			*ret_ticket = q.ticket;

@@ -22,6 +22,7 @@ struct engine_append {
 	struct slice payload;           /* one batch, n == 0: no records; read once, into the arena; stays until on_done */
 	bool check_only;
 	bool close_after;
+	bool wrong_type;                /* its content type is not the stream's: CONFLICT, when it comes to that */
 	/*
 	 * The payload is a Kafka client's batch and is kept as it is, but for base offset and leader epoch; its own
 	 * producer fields count (kafka_producer.h). With log_append_time it gets attribute, maximum timestamp and CRC

@@ -83,12 +83,13 @@ class Client:
 
 
 class Node:
-    def __init__(self, *options, directory=None, wrap=(), env=None, kafka=False):
+    def __init__(self, *options, directory=None, wrap=(), env=None, kafka=False, ds=False):
         self.own = directory is None
         self.dir = directory or tempfile.mkdtemp(prefix="pico-t-")
         self.options, self.wrap, self.env = list(options), list(wrap), env or {}
         self.process, self.port, self.admin_port = None, None, None
         self.kafka, self.kafka_port = kafka, None
+        self.with_ds, self.ds_port = ds, None
         self.logfile = os.path.join(self.dir, "stderr.log")
         self.lines = []
         _nodes.append(self)
@@ -116,8 +117,9 @@ class Node:
         listen = f"127.0.0.1:{self.port or 0}"
         admin = f"127.0.0.1:{self.admin_port or 0}"
         kafka = ["--kafka-listen", f"127.0.0.1:{self.kafka_port or 0}"] if self.kafka else ["--no-kafka"]
+        ds = ["--ds-listen", f"127.0.0.1:{self.ds_port or 0}"] if self.with_ds else ["--no-ds"]
         return [*self.wrap, os.path.join(tap.build, "pico"), "serve", "--listen", listen, "--admin-listen", admin,
-                *kafka, "--no-ds", "--data-dir", os.path.join(self.dir, "data"),
+                *kafka, *ds, "--data-dir", os.path.join(self.dir, "data"),
                 "--meta-url", f"sqlite:{self.dir}/data/meta.db", f"--storage={self.storage()}",
                 *self.options]
 
@@ -138,6 +140,8 @@ class Node:
                 self.port = int(m[1])
             if m := re.match(r"admin on http://.*:(\d+)", line):
                 self.admin_port = int(m[1])
+            if m := re.match(r"ds on http://.*:(\d+)", line):
+                self.ds_port = int(m[1])
             if m := re.match(r"kafka on .*:(\d+)", line):
                 self.kafka_port = int(m[1])
 
@@ -155,7 +159,15 @@ class Node:
         return Client(self.port, timeout)
 
     def http(self, method, path, body=None, **headers):
-        c = Client(self.port)
+        return self._ask(self.port, method, path, body, **headers)
+
+    def ds(self, method, path, body=None, **headers):
+        """The same over Durable Streams."""
+        return self._ask(self.ds_port, method, path, body, **headers)
+
+    @staticmethod
+    def _ask(port, method, path, body, **headers):
+        c = Client(port)
         try:
             return c(method, path, body, **headers)
         finally:
