@@ -97,6 +97,8 @@ static const char *state_check(const Frame__State *s, uint64_t log_id)
 		return "its offset or time is out of range";
 	if (s->complete != (s->n_incomplete == 0) || s->n_incomplete > DATA_STATE_INCOMPLETE_MAX)
 		return "its count of incomplete entries is out of range";
+	if (s->since > s->next || (s->complete && (s->since != 0 || s->whole)))
+		return "what it goes on from is out of range";
 	if (s->has_closer != (s->closer != NULL) || (s->has_closer && (!s->closed || !id_is_good(s->closer->id))))
 		return "who closed it is malformed";
 	if (s->stream_seq.len > DATA_STATE_STREAM_SEQ_MAX || (s->stream_seq.len > 0 && !s->has_stream_seq))
@@ -183,6 +185,7 @@ struct word {
 	int64_t used_ms;
 	int64_t number;                 /* Kafka's id, else 0 */
 	const char *id;                 /* a string producer's, else "" */
+	uint64_t at;                    /* offset of its last records: rises with each word of it */
 	size_t order;                   /* older's first, each list's own order */
 	void *message;
 };
@@ -193,6 +196,8 @@ static int by_id(const void *a, const void *b)
 	if (x->number != y->number)
 		return x->number > y->number ? 1 : -1;
 	int c = strcmp(x->id, y->id);
+	if (c == 0)
+		c = (x->at > y->at) - (x->at < y->at);
 	return c != 0 ? c : (x->order > y->order) - (x->order < y->order);
 }
 
@@ -201,6 +206,8 @@ static int by_use(const void *a, const void *b)
 	const struct word *x = a, *y = b;
 	if (x->used_ms != y->used_ms)
 		return x->used_ms > y->used_ms ? 1 : -1;
+	if (x->at != y->at)
+		return x->at > y->at ? 1 : -1;
 	return (x->order > y->order) - (x->order < y->order);
 }
 
@@ -236,7 +243,9 @@ static void strings_fold(Frame__State *newer, Frame__State *older, int64_t idle_
 	for (size_t i = 0; i < n; i++) {
 		Frame__State__StringProducer *p = i < older->n_producers ? older->producers[i] :
 						  newer->producers[i - older->n_producers];
-		words[i] = (struct word){ .used_ms = p->used_ms, .id = p->id, .order = i, .message = p };
+		words[i] = (struct word){
+			.used_ms = p->used_ms, .id = p->id, .at = p->first_offset, .order = i, .message = p,
+		};
 	}
 	older->n_producers = 0;
 	newer->n_producers = words_fold(words, n, PRODUCERS_MAX, idle_at);
@@ -252,7 +261,10 @@ static void kafka_fold(Frame__State *newer, Frame__State *older, int64_t idle_at
 	struct word *words = must_calloc(n + 1, sizeof(*words));
 	for (size_t i = 0; i < n; i++) {
 		Frame__State__KafkaProducer *p = i < older->n_kafka ? older->kafka[i] : newer->kafka[i - older->n_kafka];
-		words[i] = (struct word){ .used_ms = p->used_ms, .number = p->id, .id = "", .order = i, .message = p };
+		words[i] = (struct word){
+			.used_ms = p->used_ms, .number = p->id, .id = "", .at = p->written[p->n_written - 1]->offset, .order = i,
+			.message = p,
+		};
 	}
 	older->n_kafka = 0;
 	newer->n_kafka = words_fold(words, n, KAFKA_PRODUCERS_MAX, idle_at);
@@ -262,6 +274,22 @@ static void kafka_fold(Frame__State *newer, Frame__State *older, int64_t idle_at
 	free(words);
 }
 
+/* Whether it goes on from there, or what lies between them is in a third one. */
+static void span_fold(Frame__State *newer, const Frame__State *older)
+{
+	bool follows = older->next >= newer->since;
+	if (follows && older->complete) {
+		newer->complete = true;
+		newer->whole = false;
+		newer->n_incomplete = 0;
+		newer->since = 0;
+		return;
+	}
+	newer->whole |= older->complete || older->whole;
+	if (follows && older->since < newer->since)
+		newer->since = older->since;
+}
+
 const char *data_state_fold(Frame__State *newer, Frame__State *older)
 {
 	must(newer->log_id == older->log_id && data_state_compare(newer, older) >= 0);
@@ -269,9 +297,7 @@ const char *data_state_fold(Frame__State *newer, Frame__State *older)
 	if (fits && !newer->complete) {
 		strings_fold(newer, older, newer->last_append_ms - PRODUCER_IDLE_MS);
 		kafka_fold(newer, older, newer->last_append_ms - KAFKA_PRODUCER_IDLE_MS);
-		newer->complete = older->complete;
-		if (newer->complete)
-			newer->n_incomplete = 0;
+		span_fold(newer, older);
 	}
 	data_state_free(older);
 	return fits ? NULL : "an older state entry reaches farther than a newer one";

@@ -35,8 +35,9 @@ int data_state_compare(const Frame__State *a, const Frame__State *b);
 
 /*
  * Folds an older entry under a newer one of the same log: *newer gets the producers that it does not name, without
- * those that were idle for too long when the log was last written; complete becomes older's. Nothing happens when newer
- * is complete. Takes `older`. NULL, or what is wrong: the older one reaches farther; *newer is as it was.
+ * those that were idle for too long when the log was last written, and of each the later word. It becomes complete with
+ * an older one that is, unless there was an entry between the two: then it is whole, and the third one may come yet
+ * (objects that were damaged are left out of merges). Nothing happens when newer is complete. Takes `older`. NULL, or what is wrong: the older one reaches farther; *newer is as it was.
  */
 const char *data_state_fold(Frame__State *newer, Frame__State *older) __attribute__((warn_unused_result));
 

@@ -199,7 +199,7 @@ static void replay(struct log_load *l)
 static const char *entry_check(const struct log *log, const Frame__State *s)
 {
 	const struct log_state *packed = &log->open->packed;
-	if (!s->complete)
+	if (!s->complete && !s->whole)
 		return "none of its state entries is complete";
 	if (s->next > packed->next || s->last_append_ms > packed->last_time)
 		return "a state entry reaches farther than it";

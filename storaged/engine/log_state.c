@@ -225,6 +225,7 @@ static void draft_choose(struct draft *d, const struct log *log, uint64_t since)
 	}
 	draft_make(d, log, since);
 	d->m.complete = d->m.n_producers + d->m.n_kafka == n;
+	d->m.since = d->m.complete ? 0 : since;
 }
 
 void log_state_encode(struct log *log, uint64_t since, struct slice card, struct buf *ret_entry)

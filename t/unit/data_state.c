@@ -408,6 +408,32 @@ static void test_kafka_bound(void **state)
 	data_state_free(newer);
 }
 
+/* An entry between two that are folded was left out (its object was damaged): what comes is not complete, and the third one
+ * brings its words when it is there again, also those about producers that the others name. */
+static void test_a_gap(void **state)
+{
+	Frame__State *first = entry(1, 100, true), *second = entry(1, 200, false), *third = entry(1, 300, false);
+	second->since = 100;
+	third->since = 200;
+	third->n_incomplete = 2;
+	add_kafka(first, 7, 50, 1, 99 * DAY);
+	add_kafka(first, 8, 60, 1, 99 * DAY);
+	add_kafka(second, 7, 150, 1, 99 * DAY + 1);
+	add_kafka(third, 9, 250, 1, 99 * DAY + 2);
+	assert_null(data_state_fold(third, first));
+	assert_true(!third->complete && third->whole && third->n_incomplete == 2 && third->since == 200 && third->n_kafka == 3);
+	const char *fault;
+	Frame__State *stored = decode(third, &fault);
+	assert_non_null(stored);
+	data_state_free(third);
+	assert_null(data_state_fold(stored, second));
+	assert_true(stored->whole && stored->since == 100 && stored->n_kafka == 3);
+	for (size_t i = 0; i < 3; i++)
+		if (stored->kafka[i]->id == 7)
+			assert_int_equal(stored->kafka[i]->written[0]->offset, 150);
+	data_state_free(stored);
+}
+
 /* -------------------------------------------------------------------- model */
 
 /* Each of 40 producers has a counter. An entry names those that moved since the entry before, or all; folded from any
@@ -562,7 +588,7 @@ int main(void)
 		cmocka_unit_test(test_producers_are_united),
 		cmocka_unit_test(test_a_window_begins_anew), cmocka_unit_test(test_idle_producers_go),
 		cmocka_unit_test(test_string_bound), cmocka_unit_test(test_kafka_bound),
-		cmocka_unit_test(test_folds_as_the_model_says),
+		cmocka_unit_test(test_a_gap), cmocka_unit_test(test_folds_as_the_model_says),
 	};
 	return cmocka_run_group_tests_name("data_state", tests, NULL, NULL);
 }
