@@ -29,6 +29,8 @@ enum planted {
 	PLANTED_TRASH_BEFORE_COMMIT,    /* WAL objects are deleted when what was packed is stored, before it is committed */
 	PLANTED_GC_WITHOUT_FORKS,       /* what a topic shows no more is dropped, whatever forks of it show */
 	PLANTED_LOAD_FORGETS,           /* a log that is loaded again does not know its producers */
+	PLANTED_ANY_EPOCH,              /* frames are taken whatever epoch of their log they are of */
+	PLANTED_OLD_DATABASE,           /* a start on a database that the storage proves to be an older copy is not refused */
 	PLANTED_LOAD_OVERTAKEN,         /* appends that waited for their log go on in any order */
 };
 

@@ -6,12 +6,17 @@
 #include "storaged/meta/cluster.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/must.h"
 #include "proto/meta.pb-c.h"
+#include "storaged/meta/export_format.h"
 #include "storaged/meta/state.h"
+#include "storaged/planted.h"
+
+#define EXPORTS_MAX 1000u               /* two are kept */
 
 static void check_store(struct cluster_check *c);
 
@@ -44,13 +49,40 @@ static void away(struct cluster_check *c, struct obj_result result)
 	c->cb(c->arg, CLUSTER_AWAY, text);
 }
 
+static void on_exports(void *arg, struct obj_result result, const struct obj_entry *entries, size_t n, bool more)
+{
+	struct cluster_check *c = arg;
+	char text[CLUSTER_TEXT_MAX];
+	uint64_t newest = 0, idx;
+	if (result.outcome != OUTCOME_OK) {
+		away(c, result);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		if (export_key_parse(entries[i].key, &idx) && idx > newest)
+			newest = idx;
+	if (newest <= c->last_idx || planted(PLANTED_OLD_DATABASE)) {
+		c->cb(c->arg, CLUSTER_AGREES, "");
+		return;
+	}
+	snprintf(text, sizeof(text),
+		 "database %s ends at row %" PRIu64 ", and storage %s holds an export of row %" PRIu64 ": the database is an older "
+		 "copy, and what was acknowledged since would be lost. Put the newest one back, or make one from the storage: "
+		 "`pico admin restore-metadata`", c->database, c->last_idx, c->store[0]->url, newest);
+	refuse(c, text);
+}
+
 static void next_store(struct cluster_check *c)
 {
 	c->at++;
-	if (c->at < 2 && c->store[c->at] != NULL)
+	if (c->at < 2 && c->store[c->at] != NULL) {
 		check_store(c);
-	else
-		c->cb(c->arg, CLUSTER_AGREES, "");
+	} else if (c->put) {
+		c->cb(c->arg, CLUSTER_AGREES, "");      /* no node ever served */
+	} else {
+		c->at = 0;
+		c->store[0]->ops->list(c->store[0], "meta/", NULL, EXPORTS_MAX, on_exports, c);
+	}
 }
 
 /* A database without any node in it was made a moment ago, at a path where somebody expected the old one. */

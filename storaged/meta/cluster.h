@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * <prefix>/cluster: the object that says which database a prefix belongs to. One in the data store and
- * one in the WAL's store where that is another.
+ * one in the WAL's store where that is another. And <prefix>/meta/<row>: an export says that its row was applied once, so a
+ * database that ends before it is an older copy.
  */
 #ifndef STORAGED_META_CLUSTER_H
 #define STORAGED_META_CLUSTER_H
@@ -23,6 +24,7 @@ struct cluster_check {
 	struct objstore *store[2];      /* borrowed; the second NULL when there is only one */
 	const char *database;           /* URL, borrowed */
 	uint8_t uuid[16];
+	uint64_t last_idx;              /* row that the database ends at */
 	bool put;                       /* the object may be missing: no node ever registered */
 	cluster_done_cb *cb;
 	void *arg;
@@ -31,7 +33,8 @@ struct cluster_check {
 	size_t object_len;
 };
 
-/* Store by store: puts the object where `put` says so, reads it where it is there already. cb runs later, once. */
+/* Store by store: puts the object where `put` says so, reads it where it is there already; then the exports. cb runs
+ * later, once. */
 void cluster_check_start(struct cluster_check *c);
 
 /* The object's bytes; at most 64. Returns the length. */

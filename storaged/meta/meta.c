@@ -239,6 +239,7 @@ static void check_cluster(struct meta *m)
 {
 	m->busy = true;
 	memcpy(m->check.uuid, state_cluster_uuid(m->state), 16);
+	m->check.last_idx = state_idx(m->state);
 	m->check.put = !state_was_registered(m->state);
 	m->check.database = m->sql->url;
 	m->check.cb = on_checked;

@@ -14,6 +14,8 @@
 #include "storaged/meta/snapshot.h"
 #include "storaged/offline/restore_priv.h"
 
+#define ROWS_APART 1000000u             /* an export that is still on its way is older than what is built here, too */
+
 #define SHOWN_MAX 100u          /* lines of one kind in the report */
 #define PRODUCER_IDS_SKIPPED (1ll << 32)        /* given out after the export and not seen in any record */
 #define VERSIONS_SKIPPED (1ull << 32)           /* of small values, likewise */
@@ -46,7 +48,7 @@ static void build_row(struct restoring *r)
 	size_t n = meta__row__get_packed_size(&row);
 	uint8_t *bytes = must_calloc(1, n + 1);
 	meta__row__pack(&row, bytes);
-	r->out->row = (struct sql_row){ .idx = r->last_idx + 1, .payload = slice_of(bytes, n) };
+	r->out->row = (struct sql_row){ .idx = r->last_idx + ROWS_APART, .payload = slice_of(bytes, n) };
 	r->out->row.chain = state_chain_next(r->cluster->chain, r->out->row.payload);
 	r->cluster->chain = r->out->row.chain;
 	r->cluster->clock_ms = row.now_ms;

@@ -28,6 +28,8 @@
 	X(ROT_FLIPPED, "object: damaged for a while")                                    \
 	X(ROT_CUT_OFF, "object: cut off for a while")                                    \
 	X(ROT_GONE, "object: missing for a while")                                       \
+	X(ROT_FORGED, "object: WAL with frames that contradict each other")              \
+	X(OTHER_EPOCH, "object: WAL with a frame of another epoch")                      \
 	X(SQL_REFUSED, "sql: refused")                                                   \
 	X(SQL_HANG, "sql: hang")                                                         \
 	X(SQL_LOST, "sql: unknown, no effect")                                           \
@@ -61,6 +63,7 @@
 	X(DROPPED, "engine: loaded log dropped")                                         \
 	X(TRIMMED, "client: trim acknowledged")                                          \
 	X(DATABASE_LOST, "database: lost, and built again from the bucket")                         \
+	X(DATABASE_OLD, "database: an older copy in its place, refused")                \
 	X(FORKED, "client: fork acknowledged")
 
 enum sim_fault {

@@ -23,12 +23,14 @@ SIM_SOURCES = \
 	t/sim/aliens.c \
 	t/sim/audit.c \
 	t/sim/calls.c t/sim/calls.h \
+	t/sim/forge.c \
 	t/sim/forks.c \
 	t/sim/load.c t/sim/load.h \
 	t/sim/impostor.c \
 	t/sim/lost.c \
 	t/sim/main.c \
 	t/sim/nemesis.c \
+	t/sim/older.c \
 	t/sim/nodes.c t/sim/nodes.h \
 	t/sim/readers.c \
 	t/sim/rot.c \

@@ -113,27 +113,6 @@ static void remember(struct run *r, struct lost *l)
 	}
 }
 
-static bool nobody_lives(struct run *r)
-{
-	for (struct sim_node *n = r->nodes; n != NULL; n = n->next)
-		if (n->node != NULL)
-			return false;
-	return true;
-}
-
-static void nothing(void *arg)
-{
-}
-
-static bool everybody_dies(struct run *r)
-{
-	for (struct sim_node *n = r->nodes; n != NULL; n = n->next)
-		if (n->node != NULL)
-			sim_kill(n->proc, "the database is lost");
-	sim_after(&r->sim, SIM_MS, NULL, "phase", nothing, NULL, NULL);
-	return run_until(r, nobody_lives, SERVES_NS);
-}
-
 static bool build(struct run *r)
 {
 	struct sim_shelf data = shelf_over(&r->bucket), wal = shelf_over(&r->wal_bucket);
@@ -206,7 +185,7 @@ void lost_database(struct run *r)
 		run_fault(r, "no export was ever written");
 	else
 		remember(r, l);
-	if (!r->failed && everybody_dies(r) && build(r)) {
+	if (!r->failed && nodes_kill_all(r, "the database is lost") && build(r)) {
 		r->database = &r->restored;
 		r->sim.faults[SIM_DATABASE_LOST]++;
 		nodes_keep_up(r);

@@ -58,6 +58,8 @@ static const struct {
 	{ "cut-without-seals", PLANTED_CUT_WITHOUT_SEALS }, { "trash-before-commit", PLANTED_TRASH_BEFORE_COMMIT },
 	{ "gc-without-forks", PLANTED_GC_WITHOUT_FORKS },
 	{ "ttl-not-renewed", PLANTED_TTL_NOT_RENEWED },     { "retention-by-wall", PLANTED_RETENTION_BY_WALL },
+	{ "any-epoch", PLANTED_ANY_EPOCH },
+	{ "old-database", PLANTED_OLD_DATABASE },
 	{ "load-forgets", PLANTED_LOAD_FORGETS },            { "load-overtaken", PLANTED_LOAD_OVERTAKEN },
 };
 #define N_BUGS (sizeof(bugs) / sizeof(bugs[0]))

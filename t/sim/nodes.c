@@ -152,6 +152,27 @@ bool nodes_are_settled(struct run *r)
 	return nodes_serving(r) != NULL;
 }
 
+static bool nobody_lives(struct run *r)
+{
+	for (struct sim_node *n = r->nodes; n != NULL; n = n->next)
+		if (n->node != NULL)
+			return false;
+	return true;
+}
+
+static void nothing(void *arg)
+{
+}
+
+bool nodes_kill_all(struct run *r, const char *why)
+{
+	for (struct sim_node *n = r->nodes; n != NULL; n = n->next)
+		if (n->node != NULL)
+			sim_kill(n->proc, why);
+	sim_after(&r->sim, SIM_MS, NULL, "phase", nothing, NULL, NULL);
+	return run_until(r, nobody_lives, SIM_S);
+}
+
 void nodes_done(struct run *r)
 {
 	r->restart_due = true;

@@ -35,6 +35,8 @@ struct sim_node *nodes_serving(struct run *r);      /* has the newest session an
 struct sim_node *nodes_best(struct run *r);
 /* One serves, and none is on its way that could end its session. */
 bool nodes_are_settled(struct run *r);
+/* Every process dies now, and is gone when this returns. False: not in time. */
+bool nodes_kill_all(struct run *r, const char *why);
 void nodes_done(struct run *r);
 
 #endif

@@ -31,18 +31,42 @@ static void rot_end(void *arg)
 	rot_free(x);
 }
 
+static uint64_t rot_key(struct run *r, struct sim_bucket *b, const char *key, enum sim_rot kind)
+{
+	uint8_t *bytes = kind == SIM_FORGED ? forge_damage(&r->sim, sim_bucket_find(b, key)) : NULL;
+	if (kind == SIM_FORGED)
+		return bytes != NULL ? sim_bucket_forge(b, key, bytes) : 0;
+	return sim_bucket_rot(b, key, kind);
+}
+
 static void rot_one(struct run *r, struct sim_bucket *b, const char *prefix, enum sim_rot kind)
 {
 	struct sim *s = &r->sim;
 	size_t n;
 	char **keys = sim_bucket_keys(b, prefix, &n);
 	const char *key = n > 0 ? keys[sim_below(s, n)] : NULL;
-	uint64_t number = key != NULL ? sim_bucket_rot(b, key, kind) : 0;
+	uint64_t number = key != NULL ? rot_key(r, b, key, kind) : 0;
 	if (number != 0) {
 		struct rot *x = must_calloc(1, sizeof(*x));
 		*x = (struct rot){ .bucket = b, .key = must_strdup(key), .number = number };
 		sim_after(s, sim_between(s, 50 * SIM_MS, 4 * SIM_S), NULL, "rot ends", rot_end, rot_free, x);
 	}
+	free(keys);
+}
+
+static void rot_wal(struct run *r)
+{
+	static const enum sim_rot kinds[] = { SIM_FLIPPED, SIM_CUT_OFF, SIM_FORGED, SIM_FORGED };
+	struct sim *s = &r->sim;
+	struct sim_bucket *b = r->two_buckets ? &r->wal_bucket : &r->bucket;
+	size_t n;
+	if (sim_chance(s, 600)) {
+		rot_one(r, b, "wal/1/", kinds[sim_below(s, 4)]);
+		return;
+	}
+	char **keys = sim_bucket_keys(b, "wal/1/", &n);
+	if (n > 0)
+		forge_epoch(r, b, keys[sim_below(s, n)]);
 	free(keys);
 }
 
@@ -52,9 +76,8 @@ static void rot_some(void *arg)
 	struct sim *s = &r->sim;
 	if (!r->nemesis)
 		return;
-	if (sim_chance(s, 150))
-		rot_one(r, r->two_buckets ? &r->wal_bucket : &r->bucket, "wal/",
-			(enum sim_rot)sim_between(s, SIM_FLIPPED, SIM_CUT_OFF));
+	if (sim_chance(s, 250))
+		rot_wal(r);
 	else
 		rot_one(r, &r->bucket, "data/", (enum sim_rot)sim_between(s, SIM_FLIPPED, SIM_GONE));
 	sim_after(s, sim_between(s, 20 * SIM_MS, 500 * SIM_MS), NULL, "rot", rot_some, NULL, r);

@@ -110,6 +110,8 @@ static void configure(struct run *r)
 	c->rewrite_patience_ms = sim_chance(s, 500) ? sim_between(s, 10, 3000) : 0;
 	c->index_cache_size = sim_chance(s, 500) ? 4 << 10 : 0;
 	c->meta.export_ms = sim_chance(s, 500) ? sim_between(s, 100, 10000) : 0;
+	if (r->rolls_back)
+		c->meta.export_ms = sim_between(s, 100, 1000);
 	c->open_logs = sim_chance(s, 500) ? sim_between(s, 1, 16) : 0;
 	if (r->churn) {
 		c->wal_upload_threshold = sim_between(s, 512, 4 << 10);
@@ -275,6 +277,7 @@ static void finish(struct run *r)
 	sim_bucket_done(&r->wal_bucket);
 	sim_db_done(&r->db);
 	sim_db_done(&r->restored);
+	sim_db_done(&r->older);
 	history_done(&r->history);
 	free(r);
 }
@@ -294,6 +297,7 @@ void run_seed(const struct run_options *o, struct run_result *ret_result)
 	r->fat = sim_chance(&r->sim, 250);
 	r->churn = sim_chance(&r->sim, 400);
 	r->loses_database = sim_chance(&r->sim, 400);
+	r->rolls_back = sim_chance(&r->sim, 250);
 	r->has_impostor = !r->loses_database && sim_chance(&r->sim, 400);
 	r->has_aliens = !r->loses_database && sim_chance(&r->sim, 300);
 	r->resizes = sim_chance(&r->sim, 300);
@@ -301,12 +305,15 @@ void run_seed(const struct run_options *o, struct run_result *ret_result)
 	r->trims_all = r->churn || sim_chance(&r->sim, 150);
 	sim_db_init(&r->db, &r->sim);
 	sim_db_init(&r->restored, &r->sim);
+	sim_db_init(&r->older, &r->sim);
 	r->database = &r->db;
 	bounds_draw(&r->sim);
 	configure(r);
 	safety(r);
 	if (!r->failed)
 		liveness(r);
+	if (!r->failed && r->rolls_back)
+		older_database(r);
 	if (!r->failed)
 		read_back(r);
 	if (!r->failed)

@@ -9,8 +9,10 @@
  *   load.c     the clients that append; readers.c: those that read, create and delete
  *   audit.c    what stands in logs and bucket at the end
  *   lost.c     the database is lost and built again from the bucket
+ *   older.c    a start on an older copy of the database
  *   nemesis.c  what goes wrong besides single operations
  *   aliens.c   objects of nobody
+ *   forge.c    WAL objects with frames that their writer did not put
  *   impostor.c rows of another node in the command log
  *   rot.c      objects that are damaged, or missing, for a while
  */
@@ -46,7 +48,7 @@ struct run {
 	struct sim sim;
 	struct sim_bucket bucket, wal_bucket;
 	bool two_buckets;               /* WAL objects have a bucket of their own */
-	struct sim_db db, restored;
+	struct sim_db db, restored, older;
 	struct sim_db *database;        /* that nodes start on: db, after it was lost restored */
 	struct history history;
 	struct sim_node *nodes;         /* newest first */
@@ -71,6 +73,7 @@ struct run {
 	bool rots;                      /* objects are damaged for a while */
 	bool fat;                       /* large records: the arena gets full */
 	bool loses_database;            /* at the end */
+	bool rolls_back;                /* an older copy of it is tried */
 	bool churn;                     /* packs, merges and deletes all the time */
 	bool trims_all;                 /* every topic is trimmed, and often to its end */
 	uint64_t ttl_s;                 /* of some temporary topics; 0: of none */
@@ -99,6 +102,12 @@ void aliens_audit(struct run *r);
 /* impostor.c */
 void impostor_begin(struct run *r);
 
+/* forge.c */
+/* One frame more in a WAL object, of another epoch of its log. */
+void forge_epoch(struct run *r, struct sim_bucket *b, const char *key);
+/* A WAL object's bytes with a frame that cannot be; NULL: it has none that could be changed. The caller's. */
+uint8_t *forge_damage(struct sim *s, const struct sim_object *o);
+
 /* rot.c */
 void rot_begin(struct run *r);
 
@@ -109,6 +118,9 @@ void audit_bucket(struct run *r);
 struct run_topic;
 /* Reads a partition through n, into records of the history. False: not in time. */
 bool audit_read_log(struct run *r, struct sim_node *n, const struct run_topic *t, uint32_t partition);
+
+/* older.c: before the read-back. */
+void older_database(struct run *r);
 
 /* lost.c: after the final read-back. */
 void fsck_buckets(struct run *r);

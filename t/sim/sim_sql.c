@@ -157,6 +157,16 @@ void sim_db_fill(struct sim_db *db, const struct sql_row *row, const struct sql_
 	db->snapshot_idx = row->idx;
 }
 
+void sim_db_copy(struct sim_db *to, const struct sim_db *from)
+{
+	must(to->n_rows == 0 && to->n_entities == 0);
+	for (size_t i = 0; i < from->n_rows; i++)
+		db_append(to, &from->rows[i]);
+	for (size_t i = 0; i < from->n_entities; i++)
+		db_entity(to, &from->entities[i]);
+	to->snapshot_idx = from->snapshot_idx;
+}
+
 static void db_truncate(struct sim_db *db, uint64_t keep_from)
 {
 	size_t gone = 0;

@@ -33,6 +33,8 @@ void sim_db_fill(struct sim_db *db, const struct sql_row *row, const struct sql_
 /* For who writes rows and is no process here. NULL: the database is empty, or away. */
 const struct sql_row *sim_db_last(const struct sim_db *db);
 void sim_db_push(struct sim_db *db, const struct sql_row *row);
+/* What `from` holds now, into an empty one. */
+void sim_db_copy(struct sim_db *to, const struct sim_db *from);
 void sim_db_away(struct sim_db *db, bool away);
 
 /* Freed with its free op. */

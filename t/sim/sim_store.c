@@ -86,6 +86,7 @@ static void object_free(struct sim_object *o)
 {
 	free(o->key);
 	free(o->data);
+	free(o->forged);
 	free(o);
 }
 
@@ -164,6 +165,7 @@ uint64_t sim_bucket_rot(struct sim_bucket *b, const char *key, enum sim_rot rot)
 {
 	static const enum sim_fault counted[] = {
 		[SIM_FLIPPED] = SIM_ROT_FLIPPED, [SIM_CUT_OFF] = SIM_ROT_CUT_OFF, [SIM_GONE] = SIM_ROT_GONE,
+		[SIM_FORGED] = SIM_ROT_FORGED,
 	};
 	struct sim_object *o;
 	HASH_FIND_STR(b->objects, key, o);
@@ -175,6 +177,20 @@ uint64_t sim_bucket_rot(struct sim_bucket *b, const char *key, enum sim_rot rot)
 	b->sim->faults[counted[rot]]++;
 	sim_trace(b->sim, "rot", rot, o->rot_at);
 	return o->rot_number;
+}
+
+uint64_t sim_bucket_forge(struct sim_bucket *b, const char *key, uint8_t *bytes)
+{
+	uint64_t number = sim_bucket_rot(b, key, SIM_FORGED);
+	struct sim_object *o;
+	HASH_FIND_STR(b->objects, key, o);
+	if (number == 0) {
+		free(bytes);
+		return 0;
+	}
+	free(o->forged);
+	o->forged = bytes;
+	return number;
 }
 
 void sim_bucket_heal(struct sim_bucket *b, const char *key, uint64_t number)
@@ -379,7 +395,7 @@ static void get_effect(struct store_op *op)
 	size_t n = size - op->offset;
 	if (op->length > 0 && op->length < n)
 		n = op->length;
-	op->data = must_memdup(o->data + op->offset, n);
+	op->data = must_memdup((o->rot == SIM_FORGED ? o->forged : o->data) + op->offset, n);
 	op->size = n;
 	op->object_size = size;
 	if (o->rot == SIM_FLIPPED && o->rot_at >= op->offset && o->rot_at - op->offset < n)

@@ -13,7 +13,7 @@
 #include <uthash.h>
 
 /* What gets say of an object for a while. */
-enum sim_rot { SIM_WHOLE, SIM_FLIPPED, SIM_CUT_OFF, SIM_GONE };
+enum sim_rot { SIM_WHOLE, SIM_FLIPPED, SIM_CUT_OFF, SIM_GONE, SIM_FORGED };
 
 struct sim_object {
 	char *key;
@@ -22,6 +22,7 @@ struct sim_object {
 	enum sim_rot rot;
 	size_t rot_at;                  /* flipped: the byte; cut off: the size */
 	uint64_t rot_number;
+	uint8_t *forged;                /* of the same size; owned */
 	UT_hash_handle hh;
 };
 
@@ -68,6 +69,8 @@ void sim_bucket_weather(struct sim_bucket *b, enum sim_weather w);
  * and the audit's look agree. 0: there is no object of that key, or it is so already.
  */
 uint64_t sim_bucket_rot(struct sim_bucket *b, const char *key, enum sim_rot rot);
+/* The same with bytes in its place, which become the bucket's. */
+uint64_t sim_bucket_forge(struct sim_bucket *b, const char *key, uint8_t *bytes);
 void sim_bucket_heal(struct sim_bucket *b, const char *key, uint64_t number);
 /* Every object is whole again. */
 void sim_bucket_heal_all(struct sim_bucket *b);

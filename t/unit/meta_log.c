@@ -595,6 +595,23 @@ static void test_cluster_refusals(void **arg)
 	world_done(&w);
 }
 
+/* An export says how far the database once was. */
+static void test_older_copy(void **arg)
+{
+	struct world w;
+	world_begin(&w);
+	world_stop(&w);
+	uint64_t last = (uint64_t)world_query(&w, "SELECT max(idx) FROM pico_log");
+	w.store.export_idx = last + 1;
+	check_refused(&w, "is an older copy", "restore-metadata");
+	assert_int_equal(world_query(&w, "SELECT max(idx) FROM pico_log"), last);
+	w.store.export_idx = last;
+	world_start(&w);
+	assert_true(world_run(&w, &w.registered));
+	world_stop(&w);
+	world_done(&w);
+}
+
 static void test_two_stores(void **arg)
 {
 	struct world w;
@@ -651,7 +668,8 @@ int main(void)
 		cmocka_unit_test(test_batches), cmocka_unit_test(test_ten_thousand),
 		cmocka_unit_test(test_snapshot_faults), cmocka_unit_test(test_answer_from_state),
 		cmocka_unit_test(test_start_faults), cmocka_unit_test(test_cluster_put_again),
-		cmocka_unit_test(test_cluster_refusals), cmocka_unit_test(test_two_stores),
+		cmocka_unit_test(test_cluster_refusals), cmocka_unit_test(test_older_copy),
+		cmocka_unit_test(test_two_stores),
 #ifdef PICO_PLANTED_BUGS
 		cmocka_unit_test(test_planted),
 #endif

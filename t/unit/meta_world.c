@@ -12,6 +12,7 @@
 #include <sqlite3.h>
 
 #include "common/must.h"
+#include "storaged/meta/export_format.h"
 
 /* ---------------------------------------------------------------- the store */
 
@@ -21,6 +22,7 @@ struct mem_op {
 	struct mem_store *store;
 	obj_done_cb *put;
 	obj_get_cb *get;
+	obj_list_cb *list;
 	void *arg;
 	struct obj_result result;
 };
@@ -34,12 +36,22 @@ static void mem_op_free(struct mem_op *op)
 	free(op);
 }
 
+static void mem_list_answer(const struct mem_op *op)
+{
+	char key[EXPORT_KEY_MAX];
+	struct obj_entry e = { .key = key };
+	export_key(key, op->store->export_idx);
+	op->list(op->arg, op->result, &e, op->store->export_idx != 0, false);
+}
+
 static void mem_fire(void *arg)
 {
 	struct mem_op op = *(struct mem_op *)arg;
 	mem_op_free(arg);
 	const struct mem_object *o = &op.store->cluster;
-	if (op.put != NULL)
+	if (op.list != NULL)
+		mem_list_answer(&op);
+	else if (op.put != NULL)
 		op.put(op.arg, op.result);
 	else if (op.result.outcome == OUTCOME_OK)
 		op.get(op.arg, op.result, slice_of(o->bytes, o->n), o->n);
@@ -94,6 +106,15 @@ static void mem_get(struct objstore *base, const char *key, uint64_t offset, uin
 	mem_op_new(s, arg, r)->get = cb;
 }
 
+static void mem_list(struct objstore *base, const char *prefix, const char *start_after, size_t limit, obj_list_cb *cb,
+		     void *arg)
+{
+	struct mem_store *s = (struct mem_store *)base;
+	struct obj_result r = { .outcome = s->get_err != 0 ? OUTCOME_NOT_APPLIED : OUTCOME_OK, .err = s->get_err };
+	must(strcmp(prefix, "meta/") == 0);
+	mem_op_new(s, arg, r)->list = cb;
+}
+
 static void mem_forget(struct mem_store *s)
 {
 	while (s->ops != NULL) {
@@ -102,7 +123,7 @@ static void mem_forget(struct mem_store *s)
 	}
 }
 
-static const struct objstore_ops mem_ops = { .put = mem_put, .get = mem_get };
+static const struct objstore_ops mem_ops = { .put = mem_put, .get = mem_get, .list = mem_list };
 
 static void mem_init(struct mem_store *s, struct env *env, const char *url)
 {

@@ -41,6 +41,7 @@ struct mem_store {
 	enum outcome put_outcome;       /* of the next put; UNKNOWN: it is stored */
 	int put_err, get_err;           /* of every one while not 0 */
 	unsigned n_put, n_get;
+	uint64_t export_idx;            /* an export of that row is there; 0: none */
 	struct mem_op *ops;
 };
 
