@@ -37,6 +37,7 @@ int cmd_fsck(struct cli *cli, int argc, char **argv);
 int cmd_admin(struct cli *cli, int argc, char **argv);
 int cmd_bench(struct cli *cli, int argc, char **argv);
 int cmd_close(struct cli *cli, int argc, char **argv);
+int cmd_trim(struct cli *cli, int argc, char **argv);
 int cmd_delete(struct cli *cli, int argc, char **argv);
 
 /* "pico: " and the text on stderr; returns the code, so that a command can end with it. */

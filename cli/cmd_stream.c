@@ -1,24 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Commands about a stream as a whole: create, head, close, delete, and the list of all.
+ * Commands about a stream as a whole: create, head, close, trim, delete, and the list of all.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "cli/cli.h"
 #include "common/json_scan.h"
 
+struct stream_request {
+	const char *method, *stream, *partition;        /* partition NULL: none is named */
+	const char *header[2];                          /* NULL at the end */
+};
+
 /* One request about one stream that is there. The caller ends with cli_response_done(). CLI_OK or told. */
-static int stream_request(struct cli *cli, const char *method, const char *stream, const char *const *headers,
-			  struct cli_response *r)
+static int stream_request(struct cli *cli, const struct stream_request *q, struct cli_response *r)
 {
-	char *path;
+	char *path, *query = NULL;
+	uint64_t number;
 	*r = (struct cli_response){ 0 };
-	int code = cli_stream_path(cli, stream, &path);
+	int code = q->partition != NULL ? cli_number("--partition", q->partition, &number) : CLI_OK;
+	if (code == CLI_OK)
+		code = cli_stream_path(cli, q->stream, &path);
 	if (code != CLI_OK)
 		return code;
-	cli_request(cli, method, path, headers, slice_of(NULL, 0), 0, r);
+	if (q->partition != NULL && asprintf(&query, "%s?partition=%" PRIu64, path, number) < 0)
+		abort();
+	cli_request(cli, q->method, query != NULL ? query : path, q->header, slice_of(NULL, 0), 0, r);
 	free(path);
+	free(query);
 	return CLI_OK;
 }
 
@@ -54,38 +65,63 @@ static void create_tell(const struct cli_response *r)
 		fprintf(stderr, "Kafka clients do not see it: its name there is another stream's, or none that Kafka allows\n");
 }
 
+/* What create says in headers of its own: each an option with a value. */
+enum { SET_TYPE, SET_PARTITIONS, SET_TTL, SET_EXPIRES, SET_RETENTION_MS, SET_RETENTION_BYTES, N_SET };
+
+static const struct {
+	const char *option, *header;
+	bool is_number;
+} settings[N_SET] = {
+	[SET_TYPE] = { "--content-type", "Content-Type", false },
+	[SET_PARTITIONS] = { "--partitions", "Pico-Partitions", true },
+	[SET_TTL] = { "--ttl", "Pico-TTL", true },
+	[SET_EXPIRES] = { "--expires-at", "Pico-Expires-At", false },
+	[SET_RETENTION_MS] = { "--retention-ms", "Pico-Retention-Ms", true },
+	[SET_RETENTION_BYTES] = { "--retention-bytes", "Pico-Retention-Bytes", true },
+};
+
+struct set_headers {
+	char text[N_SET][600];
+	const char *header[N_SET + 1];
+};
+
+/* CLI_OK, or told. */
+static int set_headers(const char *const value[N_SET], struct set_headers *ret)
+{
+	size_t n = 0;
+	uint64_t number;
+	for (size_t i = 0; i < N_SET; i++) {
+		if (value[i] == NULL)
+			continue;
+		bool keeps_all = (i == SET_RETENTION_MS || i == SET_RETENTION_BYTES) && strcmp(value[i], "-1") == 0;
+		if (settings[i].is_number && !keeps_all && cli_number(settings[i].option, value[i], &number) != CLI_OK)
+			return CLI_USAGE;
+		if (snprintf(ret->text[n], sizeof(ret->text[n]), "%s: %s", settings[i].header, value[i]) >= (int)sizeof(ret->text[n]))
+			return cli_fail(CLI_USAGE, "%s is too long", settings[i].option);
+		ret->header[n] = ret->text[n];
+		n++;
+	}
+	ret->header[n] = NULL;
+	return CLI_OK;
+}
+
 int cmd_create(struct cli *cli, int argc, char **argv)
 {
-	const char *stream, *type = "application/octet-stream", *partitions = NULL, *ttl = NULL;
-	const struct cli_option options[] = {
-		{ "--content-type", &type, NULL }, { "--partitions", &partitions, NULL }, { "--ttl", &ttl, NULL }, { 0 }
-	};
-	int code = cli_parse(argc, argv, options, &stream);
-	uint64_t number;
-	if (code == 0 && partitions != NULL)
-		code = cli_number("--partitions", partitions, &number);
-	if (code == 0 && ttl != NULL)
-		code = cli_number("--ttl", ttl, &number);
-	if (code != 0)
-		return code;
-	char h_type[600], h_partitions[64], h_ttl[64];
-	const char *headers[4] = { h_type };
-	size_t n = 1;
-	snprintf(h_type, sizeof(h_type), "Content-Type: %s", type);
-	if (partitions != NULL) {
-		snprintf(h_partitions, sizeof(h_partitions), "Pico-Partitions: %s", partitions);
-		headers[n++] = h_partitions;
-	}
-	if (ttl != NULL) {
-		snprintf(h_ttl, sizeof(h_ttl), "Pico-TTL: %s", ttl);
-		headers[n++] = h_ttl;
-	}
+	const char *stream, *value[N_SET] = { [SET_TYPE] = "application/octet-stream" };
+	struct cli_option options[N_SET + 1] = { 0 };
+	struct set_headers headers;
 	struct cli_response r;
 	char *path;
-	code = create_path(cli, stream, &path);
+	for (size_t i = 0; i < N_SET; i++)
+		options[i] = (struct cli_option){ settings[i].option, &value[i], NULL };
+	int code = cli_parse(argc, argv, options, &stream);
+	if (code == CLI_OK)
+		code = set_headers(value, &headers);
+	if (code == CLI_OK)
+		code = create_path(cli, stream, &path);
 	if (code != CLI_OK)
 		return code;
-	cli_request(cli, "PUT", path, headers, slice_of(NULL, 0), 0, &r);
+	cli_request(cli, "PUT", path, headers.header, slice_of(NULL, 0), 0, &r);
 	free(path);
 	if (!is_2xx(&r))
 		code = cli_response_fail(cli, &r, stream);
@@ -100,6 +136,19 @@ static const char *or_dash(const char *s)
 	return s != NULL ? s : "-";
 }
 
+/* Those that are set, and the end of the line. */
+static void print_settings(const struct cli_response *r)
+{
+	static const char *const shown[][2] = {
+		{ "pico-partitions", "partitions" }, { "pico-ttl", "ttl" }, { "pico-expires-at", "expires_at" },
+		{ "pico-retention-ms", "retention_ms" }, { "pico-retention-bytes", "retention_bytes" },
+	};
+	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
+		if (cli_header(r, shown[i][0]) != NULL)
+			printf(" %s=%s", shown[i][1], cli_header(r, shown[i][0]));
+	putchar('\n');
+}
+
 int cmd_head(struct cli *cli, int argc, char **argv)
 {
 	const char *stream;
@@ -107,15 +156,14 @@ int cmd_head(struct cli *cli, int argc, char **argv)
 	int code = cli_parse(argc, argv, (const struct cli_option[]){ { 0 } }, &stream);
 	if (code != 0)
 		return code;
-	code = stream_request(cli, "HEAD", stream, NULL, &r);
+	code = stream_request(cli, &(struct stream_request){ .method = "HEAD", .stream = stream }, &r);
 	if (code == 0 && !is_2xx(&r)) {
 		code = cli_response_fail(cli, &r, stream);
 	} else if (code == 0) {
-		const char *partitions = cli_header(&r, "pico-partitions");
 		printf("start=%s next=%s closed=%s type=%s", or_dash(cli_header(&r, "pico-start-seq")),
 		       or_dash(cli_header(&r, "pico-next-seq")), cli_header_is_true(&r, "pico-closed") ? "true" : "false",
 		       or_dash(cli_header(&r, "content-type")));
-		printf(partitions != NULL ? " partitions=%s\n" : "\n", partitions);
+		print_settings(&r);
 	}
 	cli_response_done(&r);
 	return code;
@@ -128,7 +176,7 @@ int cmd_close(struct cli *cli, int argc, char **argv)
 	if (code != 0)
 		return code;
 	struct cli_response r;
-	code = stream_request(cli, "POST", stream, (const char *[]){ "Pico-Closed: true", NULL }, &r);
+	code = stream_request(cli, &(struct stream_request){ "POST", stream, NULL, { "Pico-Closed: true", NULL } }, &r);
 	if (code == 0 && !is_2xx(&r))
 		code = cli_response_fail(cli, &r, stream);
 	else if (code == 0)
@@ -144,11 +192,37 @@ int cmd_delete(struct cli *cli, int argc, char **argv)
 	if (code != 0)
 		return code;
 	struct cli_response r;
-	code = stream_request(cli, "DELETE", stream, NULL, &r);
+	code = stream_request(cli, &(struct stream_request){ .method = "DELETE", .stream = stream }, &r);
 	if (code == 0 && !is_2xx(&r) && r.status != 404)
 		code = cli_response_fail(cli, &r, stream);
 	else if (code == 0)
 		fprintf(stderr, "deleted=%s\n", r.status == 404 ? "false" : "true");
+	cli_response_done(&r);
+	return code;
+}
+
+int cmd_trim(struct cli *cli, int argc, char **argv)
+{
+	const char *stream, *seq = NULL, *partition = NULL;
+	const struct cli_option options[] = { { "--seq", &seq, NULL }, { "--partition", &partition, NULL }, { 0 } };
+	char header[64];
+	struct cli_response r;
+	uint64_t number;
+	int code = cli_parse(argc, argv, options, &stream);
+	if (code == 0 && seq == NULL) {
+		cli_fail(CLI_USAGE, "which records? --seq is the first one to be kept");
+		code = cli_usage(argv[0]);
+	}
+	if (code == 0)
+		code = cli_number("--seq", seq, &number);
+	if (code != 0)
+		return code;
+	snprintf(header, sizeof(header), "Pico-Trim-Seq: %" PRIu64, number);
+	code = stream_request(cli, &(struct stream_request){ "POST", stream, partition, { header, NULL } }, &r);
+	if (code == 0 && !is_2xx(&r))
+		code = cli_response_fail(cli, &r, stream);
+	else if (code == 0)
+		fprintf(stderr, "trimmed start=%s\n", or_dash(cli_header(&r, "pico-start-seq")));
 	cli_response_done(&r);
 	return code;
 }
@@ -167,6 +241,7 @@ static void ls_print_stream(struct slice object, struct listed *l)
 {
 	static const char *const shown[][2] = {
 		{ "start_seq", "start" }, { "next_seq", "next" }, { "partitions", "partitions" }, { "closed", "closed" },
+		{ "ttl", "ttl" }, { "expires_at", "expires_at" },
 	};
 	struct json_scan j;
 	struct buf rest;

@@ -21,8 +21,13 @@ const struct cli_command cli_commands[] = {
 	  "  pico serve --data-dir /var/lib/picomq\n", cmd_serve },
 	{ "create", "STREAM [--content-type TYPE] [--partitions N] [--ttl SECONDS]", "create a stream",
 	  "Creating a stream that exists with the same settings is fine (created=false). Without --content-type it is\n"
-	  "application/octet-stream. --ttl is not served yet.\n\n"
-	  "  pico create orders/eu --content-type text/plain\n", cmd_create },
+	  "application/octet-stream.\n\n"
+	  "  --ttl SECONDS         it goes when nobody appended or read for so long ...\n"
+	  "  --expires-at TIME     ... or at a time: 2030-01-31T12:00:00Z\n"
+	  "  --retention-ms MS     records go when they are so old; -1 keeps all, whatever the node says\n"
+	  "  --retention-bytes N   the oldest go beyond so many bytes of a partition; -1 likewise\n\n"
+	  "  pico create orders/eu --content-type text/plain\n"
+	  "  pico create sessions/7f3a --ttl 86400\n", cmd_create },
 	{ "append", "STREAM [--batch N] [--key KEY] [--partition I]", "append the lines of stdin, one record each",
 	  "Each request is durable when its line \"start= next=\" appears on stderr. --batch sends up to N lines\n"
 	  "as one unit.\n\n"
@@ -79,6 +84,9 @@ const struct cli_command cli_commands[] = {
 	  "  pico bench -d 10 --batch 100 --connections 4 --output json\n"
 	  "  pico bench --protocol kafka -n 64 -w 5 --partitions 16\n", cmd_bench },
 	{ "close", "STREAM", "close a stream: nothing can be appended any more", "  pico close orders/eu\n", cmd_close },
+	{ "trim", "STREAM --seq POS [--partition I]", "drop the records before a position",
+	  "The stream begins at POS then, or at its end if that is earlier.\n\n"
+	  "  pico trim orders/eu --seq 1000\n", cmd_trim },
 	{ "delete", "STREAM", "delete a stream and its records",
 	  "deleted=false: there was none; that is no failure.\n\n"
 	  "  pico delete orders/eu\n", cmd_delete },

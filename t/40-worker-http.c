@@ -52,6 +52,10 @@ static void give_created(struct seen *s, bool created)
 	a.topic = topic(&l, m->partitions > 0 ? m->partitions : 1, 0, 0);
 	a.topic->closed = m->closed;
 	a.topic->content_type = m->content_type;
+	a.topic->ttl_seconds = m->ttl_seconds;
+	a.topic->expires_at_ms = m->expires_at_ms;
+	a.topic->config = m->config;
+	a.topic->n_config = m->n_config;
 	a.created = created;
 	give(s, &a.base);
 }
@@ -347,23 +351,66 @@ static void test_create(void **state)
 	world_close();
 }
 
+#define CREATED_T(more) \
+	"HTTP/1.1 201 Created\nContent-Type: application/octet-stream\nPico-Start-Seq: 0\nPico-Next-Seq: 0\n" more \
+	"Location: /t\n" STORE "Content-Length: 0\n\n"
+
+static void test_create_lives(void **state)
+{
+	static const struct row rows[] = {
+		{ "PUT /t\nPico-TTL: 5", CREATE_T " ttl_seconds=5", created, CREATED_T("Pico-TTL: 5\n") },
+		{ "PUT /t\npico-expires-at: 1970-01-01T01:00:01+01:00", CREATE_T " expires_at_ms=1000", created,
+		  CREATED_T("Pico-Expires-At: 1970-01-01T00:00:01Z\n") },
+		{ "PUT /t\nPico-Retention-Bytes: -1\nPico-Retention-Ms: 7",
+		  CREATE_T, created,
+		  CREATED_T("Pico-Retention-Ms: 7\nPico-Retention-Bytes: -1\n") },
+		/* An empty header counts as absent. */
+		{ "PUT /t\nPico-TTL:\nPico-Expires-At:\nPico-Retention-Ms:", CREATE_T, created, CREATED_T("") },
+		{ "PUT /t\nPico-TTL: 05", NULL, NULL, BAD("Pico-TTL must be whole seconds, without sign or leading zeros") },
+		{ "PUT /t\nPico-Expires-At: 1000", NULL, NULL,
+		  BAD("Pico-Expires-At must be an instant as in 2030-01-31T12:00:00Z") },
+		{ "PUT /t\nPico-TTL: 5\nPico-Expires-At: x", NULL, NULL, BAD("Pico-TTL and Pico-Expires-At exclude each other") },
+		{ "PUT /t\nPico-Retention-Ms: -2", NULL, NULL,
+		  BAD("Pico-Retention-Ms must be a number without leading zeros, or -1 to keep all") },
+	};
+	world_open(NULL);
+	RUN(rows);
+	world_close();
+}
+
+/* What comes behind the look at the stream is in the tests of a whole node. */
+static void test_trim(void **state)
+{
+	static const struct row rows[] = {
+		{ "POST /t\nPico-Trim-Seq: 4", "GET topic{ name='/t' }", not_found,
+		  JSON("404 Not Found", "{\"error\":\"not_found\",\"message\":\"no such stream\"}") },
+		{ "POST /t\nPico-Trim-Seq: 4", "GET topic{ name='/t' }", got_three,
+		  JSON("400 Bad Request", "{\"error\":\"partition_required\",\"message\":\"the stream has 3 partitions: name one\"}") },
+		{ "POST /t?partition=3\nPico-Trim-Seq: 4", "GET topic{ name='/t' }", got_three,
+		  BAD("the stream has 3 partitions, counted from 0") },
+		{ "POST /t\nPico-Trim-Seq: -1", NULL, NULL, BAD("Pico-Trim-Seq must be a number without sign or leading zeros") },
+		{ "POST /t\nPico-Trim-Seq: 1\n\nx", NULL, NULL, BAD("trim takes no body") },
+		{ "POST /t?partition=x\nPico-Trim-Seq: 1", NULL, NULL, BAD("partition must be a number from 0") },
+		{ "POST /_sys\nPico-Trim-Seq: 1", NULL, NULL, JSON("403 Forbidden",
+		  "{\"error\":\"permission_denied\",\"message\":\"names of that kind are reserved\"}") },
+	};
+	world_open(NULL);
+	RUN(rows);
+	world_close();
+}
+
 static void test_later_features(void **state)
 {
 	static const struct row rows[] = {
-		{ "PUT /t\nPico-TTL: 5", NULL, NULL, LATER("Pico-TTL") },
-		{ "PUT /t\npico-expires-at: x", NULL, NULL, LATER("pico-expires-at") },
 		{ "PUT /t\nPico-Schema: x", NULL, NULL, LATER("Pico-Schema") },
 		{ "PUT /t\nPico-Schema-Validate: true", NULL, NULL, LATER("Pico-Schema-Validate") },
-		{ "PUT /t\nPico-Retention-Ms: 1", NULL, NULL, LATER("Pico-Retention-Ms") },
-		{ "PUT /t\nPico-Retention-Bytes: 1", NULL, NULL, LATER("Pico-Retention-Bytes") },
-		{ "POST /t\nPico-Trim-Seq: 4", NULL, NULL, LATER("Pico-Trim-Seq") },
 		{ "GET /t?live=sse", NULL, NULL, LATER("live=sse") },
 		{ "GET /_groups", NULL, NULL, LATER("/_groups") },
 		{ "PUT /_schemas/x", NULL, NULL, LATER("/_schemas") },
 		{ "PATCH /_streams/x\n\n{\"schema\":\"s\"}", NULL, NULL, LATER("schema") },
 		{ "PATCH /_streams/x\n\n{\"schemaValidate\":true}", NULL, NULL, LATER("schemaValidate") },
 		/* An empty header counts as absent. */
-		{ "PUT /t\nPico-TTL:", CREATE_T, conflict,
+		{ "PUT /t\nPico-Schema:", CREATE_T, conflict,
 		  JSON("409 Conflict", "{\"error\":\"conflict\",\"message\":\"Conflict\"}") },
 	};
 	world_open(NULL);
@@ -607,7 +654,8 @@ static void test_read(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_create), cmocka_unit_test(test_later_features), cmocka_unit_test(test_settings), cmocka_unit_test(test_append),
+		cmocka_unit_test(test_create), cmocka_unit_test(test_create_lives),
+		cmocka_unit_test(test_trim), cmocka_unit_test(test_later_features), cmocka_unit_test(test_settings), cmocka_unit_test(test_append),
 		cmocka_unit_test(test_append_refused), cmocka_unit_test(test_errors), cmocka_unit_test(test_head_delete_list),
 		cmocka_unit_test(test_read),
 	};

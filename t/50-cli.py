@@ -21,7 +21,7 @@ def pico(*args, stdin=b"", code=0):
 def _():
     assert pico("--version")[0].startswith("pico ")
     out, _ = pico("--help")
-    for command in ("serve", "create", "append", "read", "tail", "head", "ls", "bench", "close", "delete"):
+    for command in ("serve", "create", "append", "read", "tail", "head", "ls", "bench", "close", "trim", "delete"):
         assert f"  {command} " in out, command
         text, _ = pico(command, "--help")
         assert "pico " + command in text or command == "serve", text
@@ -66,6 +66,34 @@ def _():
     for command in ("read", "head", "close", "tail"):
         assert "no such stream" in pico(command, "nothing", code=3)[1]
     assert "no such stream" in pico("append", "nothing", stdin=b"x\n", code=3)[1]
+
+
+@tap.test("create with settings, head and ls show them; trim")
+def _():
+    tap.same(pico("create", "set/a", "--ttl", "3600", "--retention-ms", "60000", "--retention-bytes=-1")[1], "created=true\n")
+    tap.same(pico("create", "set/a", "--ttl", "3600")[1], "created=false\n")
+    assert "409" in pico("create", "set/a", "--ttl", "3601", code=1)[1]
+    tap.same(pico("head", "set/a")[0], "start=0 next=0 closed=false type=application/octet-stream ttl=3600 retention_ms=60000 "
+             "retention_bytes=-1\n")
+    tap.same(pico("create", "set/b", "--expires-at", "2049-01-31T13:00:00+01:00")[1], "created=true\n")
+    tap.same(pico("ls", "--prefix", "/set")[0], "/set/a start=0 next=0 ttl=3600 closed=false\n"
+             "/set/b start=0 next=0 expires_at=\"2049-01-31T12:00:00Z\" closed=false\n")
+    for wrong in ("--ttl", "x"), ("--ttl", "-1"), ("--retention-ms", "-2"), ("--retention-bytes", "x"):
+        assert pico("create", "set/c", *wrong, code=2)[1], wrong
+    assert "Pico-Expires-At" in pico("create", "set/c", "--expires-at", "soon", code=1)[1]
+    pico("append", "set/b", stdin=b"1\n2\n3\n")
+    tap.same(pico("trim", "set/b", "--seq", "2")[1], "trimmed start=2\n")
+    tap.same(pico("read", "set/b")[0], "2\t3\n")
+    tap.same(pico("trim", "set/b", "--seq", "9")[1], "trimmed start=3\n")
+    pico("create", "set/p", "--partitions", "2")
+    pico("append", "set/p", "--partition", "1", stdin=b"1\n")
+    assert "400" in pico("trim", "set/p", "--seq", "1", code=1)[1]
+    tap.same(pico("trim", "set/p", "--seq", "1", "--partition", "1")[1], "trimmed start=1\n")
+    for wrong in (), ("--seq",), ("--seq", "x"), ("--seq", "1", "--partition", "x"):
+        assert pico("trim", "set/p", *wrong, code=2)[1], wrong
+    assert "no such stream" in pico("trim", "nothing", "--seq", "1", code=3)[1]
+    for name in "set/a", "set/b", "set/p":
+        tap.same(pico("delete", name)[1], "deleted=true\n")
 
 
 @tap.test("create refuses a name that every other command takes for another stream's Kafka name")

@@ -313,9 +313,8 @@ def _():
 def _():
     put("/later")
     for method, path, headers, word in [
-            ("PUT", "/later2", {"Pico_TTL": "5"}, "TTL"), ("PUT", "/later2", {"Pico_Expires_At": "x"}, "Expires-At"),
-            ("PUT", "/later2", {"Pico_Schema": "s"}, "Schema"), ("PUT", "/later2", {"Pico_Retention_Ms": "1"}, "Retention-Ms"),
-            ("POST", "/later", {"Pico_Trim_Seq": "0"}, "Trim-Seq"), ("GET", "/later?live=sse", {}, "live=sse")]:
+            ("PUT", "/later2", {"Pico_Schema": "s"}, "Schema"), ("PUT", "/later2", {"Pico_Schema_Validate": "true"}, "Schema-Validate"),
+            ("GET", "/later?live=sse", {}, "live=sse")]:
         a = error(http(method, path, b"x" if method == "POST" else None, **headers), 501, "not_supported")
         assert word in a.json()["message"], a
     tap.same(head("/later2").status, 404)

@@ -36,9 +36,11 @@ worker_http_libworkerhttp_a_SOURCES = \
 	worker-http/pico_json.c \
 	worker-http/pico_list.c \
 	worker-http/pico_read.c \
+	worker-http/pico_retention.c worker-http/pico_retention.h \
 	worker-http/pico_route.c \
 	worker-http/pico_settings.c \
 	worker-http/pico_topic.c worker-http/pico_topic.h \
+	worker-http/pico_trim.c \
 	worker-http/query.c worker-http/query.h \
 	worker-http/reader.c worker-http/reader.h \
 	worker-http/request.c worker-http/request.h \

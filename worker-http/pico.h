@@ -5,6 +5,7 @@
 #ifndef WORKER_HTTP_PICO_H
 #define WORKER_HTTP_PICO_H
 
+#include "worker-http/create_fields.h"
 #include "worker-http/query.h"
 #include "worker-http/request.h"
 
@@ -16,12 +17,15 @@ void pico_route(struct request *r);
 
 void pico_create(struct request *r);    /* PUT /name */
 void pico_append(struct request *r);    /* POST /name: append, close */
+void pico_trim(struct request *r);      /* POST /name with Pico-Trim-Seq */
 void pico_read(struct request *r);      /* GET /name */
 void pico_head(struct request *r);      /* HEAD /name */
 void pico_delete(struct request *r);    /* DELETE /name */
 void pico_list(struct request *r);      /* GET / */
 void pico_settings_get(struct request *r);      /* GET /_streams/NAME */
 void pico_settings_patch(struct request *r);    /* PATCH /_streams/NAME */
+
+extern const struct expiry_names pico_expiry_names;
 
 /* The one function from a Topics error to the wire. */
 void pico_answer_error(struct request *r, const struct pico_error *e);

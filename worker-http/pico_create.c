@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "common/topic_name.h"
-#include "worker-http/create_fields.h"
 #include "worker-http/pico.h"
+#include "worker-http/pico_retention.h"
 #include "worker-http/pico_topic.h"
 #include "worker-http/server.h"
 
@@ -45,26 +45,36 @@ static bool kafka_topic(struct request *r, Ipc__CreateRequest *m)
 	return true;
 }
 
+/* Not named: one, or as many as it has. False when refused (answered). */
+static bool take_partitions(struct request *r, Ipc__CreateRequest *m)
+{
+	bool given;
+	uint64_t partitions = 0, most = r->server->conf->max_partitions;
+	if (!pico_u64_field(r, "Pico-Partitions", "pico-partitions", &given, &partitions))
+		return false;
+	if (given && (partitions < 1 || partitions > most)) {
+		answer_bad_request(r, "Pico-Partitions must be from 1 to %llu", (unsigned long long)most);
+		return false;
+	}
+	m->partitions = (uint32_t)partitions;
+	return true;
+}
+
 void pico_create(struct request *r)
 {
 	Ipc__CreateRequest m = IPC__CREATE_REQUEST__INIT;
-	bool given;
-	uint64_t partitions = 0 /* not named: one, or as many as it has */, most = r->server->conf->max_partitions;
+	struct pico_retention retention;
 	if (buf_len(&r->body) > 0) {
 		answer_bad_request(r, "PUT takes no body: append with POST");
 		return;
 	}
-	if (!pico_u64_field(r, "Pico-Partitions", "pico-partitions", &given, &partitions))
+	if (!take_partitions(r, &m) || !create_take_expiry(r, &pico_expiry_names, &m) ||
+	    !pico_take_retention(r, &retention, &m))
 		return;
-	if (given && (partitions < 1 || partitions > most)) {
-		answer_bad_request(r, "Pico-Partitions must be from 1 to %llu", (unsigned long long)most);
-		return;
-	}
 	m.content_type = create_content_type(r, "application/octet-stream");
 	if (m.content_type == NULL || !kafka_topic(r, &m))
 		return;
 	m.name = request_name(r);
-	m.partitions = (uint32_t)partitions;
 	m.closed = request_flag(r, "pico-closed");
 	m.deadline_ms = request_deadline(r);
 	request_call(r, IPC_CREATE, &m.base, slice_of(NULL, 0), m.deadline_ms, on_created);

@@ -127,6 +127,10 @@ static void put_cursor(struct request *r)
 static void position_fields(struct request *r)
 {
 	const struct reader *reader = r->state;
+	Ipc__Topic topic = IPC__TOPIC__INIT;
+	topic.ttl_seconds = reader->ttl_seconds;
+	topic.expires_at_ms = reader->expires_at_ms;
+	create_put_expiry(r, &pico_expiry_names, &topic);
 	answer_field_u64(r, "Pico-Next-Seq", reader->range.end);
 	if (reader_is_up_to_date(reader))
 		answer_field(r, "Pico-Up-To-Date", "true");

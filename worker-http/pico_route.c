@@ -16,11 +16,11 @@
 #define RESPONSE_HEADERS \
 	"Pico-Start-Seq, Pico-Next-Seq, Pico-Timestamp, Pico-Closed, Pico-Up-To-Date, Pico-Cursor, Pico-TTL, " \
 	"Pico-Expires-At, Pico-Producer-Epoch, Pico-Producer-Seq, Pico-Expected-Seq, Pico-Received-Seq, " \
-	"Pico-Partition, Pico-Partitions, Pico-Kafka-Topic, ETag, Location, Retry-After, X-Request-Id"
+	"Pico-Partition, Pico-Partitions, Pico-Kafka-Topic, Pico-Retention-Ms, Pico-Retention-Bytes, ETag, Location, Retry-After, X-Request-Id"
 #define REQUEST_HEADERS \
 	"Content-Type, Authorization, If-None-Match, Last-Event-ID, Pico-TTL, Pico-Expires-At, Pico-Closed, " \
 	"Pico-Match-Seq, Pico-Trim-Seq, Pico-Producer-Id, Pico-Producer-Epoch, Pico-Producer-Seq, Pico-Key, " \
-	"Pico-Header, Pico-Partitions, Pico-Kafka-Topic, X-Request-Id"
+	"Pico-Header, Pico-Partitions, Pico-Kafka-Topic, Pico-Retention-Ms, Pico-Retention-Bytes, X-Request-Id"
 #define METHODS "GET, PUT, POST, DELETE, HEAD, OPTIONS"
 #define SETTINGS_METHODS "GET, PATCH, HEAD, OPTIONS"
 
@@ -30,15 +30,9 @@ static const struct cors cors = { METHODS, REQUEST_HEADERS, RESPONSE_HEADERS };
 
 static bool is_later_field(struct slice name)
 {
-	static const char *const exact[] = { "pico-ttl", "pico-expires-at", "pico-trim-seq" };
-	static const char *const prefix[] = { "pico-schema", "pico-retention-" };
-	for (size_t i = 0; i < sizeof(exact) / sizeof(exact[0]); i++)
-		if (http1_is_word(name, exact[i]))
-			return true;
-	for (size_t i = 0; i < sizeof(prefix) / sizeof(prefix[0]); i++)
-		if (name.n >= strlen(prefix[i]) && http1_is_word(slice_of(name.p, strlen(prefix[i])), prefix[i]))
-			return true;
-	return false;
+	static const char prefix[] = "pico-schema";
+	const size_t n = sizeof(prefix) - 1;
+	return name.n >= n && http1_is_word(slice_of(name.p, n), prefix);
 }
 
 /* True when a header of a later release was refused. */
@@ -110,7 +104,11 @@ static void route_post(struct request *r)
 {
 	if (slice_is(r->path, "/"))
 		answer_bad_request(r, "no stream in path");
-	else if (!answer_encoded(r) && !refuse_later(r) && !refuse_path(r, true))
+	else if (answer_encoded(r) || refuse_later(r) || refuse_path(r, true))
+		return;
+	else if (request_field(r, "pico-trim-seq").n > 0)
+		pico_trim(r);
+	else
 		pico_append(r);
 }
 
@@ -176,8 +174,9 @@ void pico_route(struct request *r)
 		route++;
 	r->route = route;
 	r->name = r->path;
-	/* A close without records is a command of its own and keeps its place; appends may run side by side. */
-	r->must_wait = route->handle != route_post || request_field(r, "pico-closed").n > 0;
+	/* A close without records and a trim are commands of their own and keep their place; appends may run side by side. */
+	r->must_wait = route->handle != route_post || request_field(r, "pico-closed").n > 0 ||
+		request_field(r, "pico-trim-seq").n > 0;
 	cors_fields(r, &cors);
 }
 

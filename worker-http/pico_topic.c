@@ -8,6 +8,10 @@
 
 #include "common/json_scan.h"
 #include "worker-http/pico.h"
+#include "worker-http/pico_retention.h"
+#include "worker-http/rfc3339.h"
+
+const struct expiry_names pico_expiry_names = { "Pico-TTL", "pico-ttl", "Pico-Expires-At", "pico-expires-at" };
 
 void pico_topic_fields(struct request *r, const Ipc__Topic *t)
 {
@@ -18,6 +22,8 @@ void pico_topic_fields(struct request *r, const Ipc__Topic *t)
 	} else if (t->n_partitions > 1) {
 		answer_field_u64(r, "Pico-Partitions", t->n_partitions);
 	}
+	create_put_expiry(r, &pico_expiry_names, t);
+	pico_retention_fields(r, t);
 	if (t->closed)
 		answer_field(r, "Pico-Closed", "true");
 	if (t->kafka_topic[0] != '\0')
@@ -29,6 +35,17 @@ static void put_text(struct buf *out, const char *name, const char *text)
 	buf_printf(out, "\"%s\":", name);
 	/* What is stored is UTF-8; a broken store must not break the list. */
 	json_put_string(out, utf8_is_valid(slice_str(text)) ? slice_str(text) : slice_str("?"));
+}
+
+static void put_expiry(struct buf *out, const Ipc__Topic *t)
+{
+	char text[RFC3339_TEXT];
+	if (t->ttl_seconds != 0) {
+		buf_printf(out, ",\"ttl\":%" PRIu64, t->ttl_seconds);
+	} else if (t->expires_at_ms > 0) {
+		rfc3339_print(t->expires_at_ms, text);
+		buf_printf(out, ",\"expires_at\":\"%s\"", text);
+	}
 }
 
 void pico_topic_json(struct buf *out, const Ipc__Topic *t)
@@ -46,6 +63,8 @@ void pico_topic_json(struct buf *out, const Ipc__Topic *t)
 		buf_put_u8(out, ',');
 		put_text(out, "kafka_topic", t->kafka_topic);
 	}
+	put_expiry(out, t);
+	pico_retention_json(out, t);
 	buf_printf(out, ",\"closed\":%s}", t->closed ? "true" : "false");
 }
 

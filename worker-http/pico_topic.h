@@ -8,7 +8,7 @@
 #include "worker-http/request.h"
 
 /* Content-Type, Pico-Start-Seq and Pico-Next-Seq (of a topic with one partition whose tail is known),
- * Pico-Partitions (with more), Pico-Closed, Pico-Kafka-Topic. */
+ * Pico-Partitions (with more), TTL or expiry, retention, Pico-Closed, Pico-Kafka-Topic. */
 void pico_topic_fields(struct request *r, const Ipc__Topic *topic);
 
 /* Its JSON object in a list. */

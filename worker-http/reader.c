@@ -450,6 +450,8 @@ static void keep_answer(struct reader *reader, const Ipc__ReadAnswer *a)
 		memcpy(reader->topic_id, a->topic->topic_id.data, sizeof(reader->topic_id));
 	snprintf(reader->content_type, sizeof(reader->content_type), "%s", a->topic->content_type);
 	reader->n_partitions = a->n_partitions;
+	reader->ttl_seconds = a->topic->ttl_seconds;
+	reader->expires_at_ms = a->topic->expires_at_ms;
 	reader->from = reader->range.end = a->from;
 	reader->confirm = a->confirm;
 	reader->closed = a->closed;

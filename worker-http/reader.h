@@ -59,6 +59,8 @@ struct reader {
 	uint32_t n_partitions;
 	uint64_t from, confirm;
 	bool closed;
+	uint64_t ttl_seconds;           /* of the topic, as the next */
+	int64_t expires_at_ms;
 	struct encode_range range;
 
 	/* private */
