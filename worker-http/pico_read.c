@@ -2,6 +2,8 @@
  *
  * GET /name: what is asked for, and the headers of the answer. reader.h reads.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/must.h"
@@ -74,22 +76,18 @@ static bool take_live(struct request *r, struct reader *reader, struct buf *valu
 {
 	if (!param(r, "live", value))
 		return true;
-	reader->live = slice_is(buf_slice(value), "long-poll");
-	if (reader->live)
-		return true;
-	if (slice_is(buf_slice(value), "sse"))
-		answer_not_supported(r, "live=sse");
-	else
-		answer_bad_request(r, "live is long-poll, not %.*s", (int)(buf_len(value) < 100 ? buf_len(value) : 100),
+	reader->events = reader->event_ids = slice_is(buf_slice(value), "sse");
+	reader->live = reader->events || slice_is(buf_slice(value), "long-poll");
+	if (!reader->live)
+		answer_bad_request(r, "live is long-poll or sse, not %.*s", (int)(buf_len(value) < 100 ? buf_len(value) : 100),
 				 buf_len(value) > 0 ? (const char *)buf_head(value) : "");
-	return false;
+	return reader->live;
 }
 
 static bool take_limits(struct request *r, struct reader *reader, struct buf *value)
 {
 	const struct conf *conf = r->server->conf;
 	uint64_t cap = conf->max_chunk_size > READ_CAP ? conf->max_chunk_size : READ_CAP;
-	reader_limits(r, &reader->limits);
 	if (!take_u64_param(r, "count", value, &reader->limits.count))
 		return false;
 	if (reader->limits.count == 0 || reader->limits.count > READER_COUNT_MAX)
@@ -104,13 +102,20 @@ static bool take_limits(struct request *r, struct reader *reader, struct buf *va
 	return true;
 }
 
+/* Events are JSON of the default size, whatever is asked for. */
+static bool take_form(struct request *r, struct reader *reader, struct buf *value)
+{
+	reader_limits(r, &reader->limits);
+	return reader->events || (take_format(r, reader, value) && take_limits(r, reader, value));
+}
+
 static bool take_params(struct request *r, struct read *read)
 {
 	struct reader *reader = &read->reader;
 	struct buf value;
 	buf_init(&value, PICO_PARAM_MAX);
-	bool good = take_live(r, reader, &value) && take_format(r, reader, &value) && take_position(r, reader, &value) &&
-		take_limits(r, reader, &value) && pico_partition(r, &reader->partition_given, &reader->partition);
+	bool good = take_live(r, reader, &value) && take_position(r, reader, &value) && take_form(r, reader, &value) &&
+		pico_partition(r, &reader->partition_given, &reader->partition);
 	read->cursor.given = good && param(r, "cursor", &value) && strict_u64(buf_slice(&value), &read->cursor.client);
 	buf_done(&value);
 	return good;
@@ -168,6 +173,11 @@ static const char *content_type(const struct reader *reader)
 static void answer_records(struct request *r)
 {
 	const struct reader *reader = r->state;
+	if (reader->events) {
+		r->answer.cache_control = "no-cache";
+		reader_send(r, SSE_TYPE);
+		return;
+	}
 	position_fields(r);
 	if (reader->live)
 		put_cursor(r);
@@ -183,17 +193,41 @@ static void answer_no_news(struct request *r)
 	answer_send_empty(r, 204);
 }
 
+static void put_control(struct request *r, struct buf *out)
+{
+	const struct reader *reader = r->state;
+	struct sse_data data;
+	char text[100], id[24];
+	snprintf(id, sizeof(id), "%" PRIu64, reader->range.end);
+	snprintf(text, sizeof(text), "{\"next_seq\":%s,\"up_to_date\":%s%s}", id, reader_is_up_to_date(reader) ? "true" : "false",
+		 reader_is_at_end(reader) ? ",\"closed\":true" : "");
+	sse_begin(&data, "control", false, out);
+	sse_put(&data, slice_str(text), out);
+	sse_end(&data, id, out);
+}
+
+static void answer_failed(struct request *r, const struct pico_error *e)
+{
+	const struct reader *reader = r->state;
+	if (reader->events && e->kind == PICO_NOT_FOUND)
+		pico_not_found(r);
+	else
+		pico_answer_error(r, e);
+}
+
 void pico_read(struct request *r)
 {
 	static const struct reader_ops ops = {
-		.records = answer_records, .no_news = answer_no_news, .error = pico_answer_error,
+		.records = answer_records, .no_news = answer_no_news, .error = answer_failed, .control = put_control,
 	};
+	const struct conf *conf = r->server->conf;
 	struct read *read = must_calloc(1, sizeof(*read));
 	read->reader.ops = &ops;
 	r->state = read;
 	r->state_free = reader_free;
 	if (!take_params(r, read))
 		return;
-	read->reader.until_ms = env_now_ms(r->server->env) + r->server->conf->long_poll_timeout_ms;
+	read->reader.until_ms = env_now_ms(r->server->env) +
+		(read->reader.events ? conf->sse_max_duration_ms : conf->long_poll_timeout_ms);
 	reader_start(r);
 }

@@ -150,12 +150,16 @@ static int encode_more(struct request *r, const struct topics_pieces *pieces, st
 static void finish(struct request *r)
 {
 	struct reader *reader = r->state;
-	struct buf *out = &r->answer.body;
-	encoder_finish(&reader->encoder, reader->events ? scratch_buf() : out);
+	struct buf *out = &r->answer.body, *end = scratch_buf();
+	char id[24];
+	encoder_finish(&reader->encoder, reader->events ? end : out);
 	if (!reader->events)
 		return;
+	if (buf_len(end) > 0 && buf_head(end)[buf_len(end) - 1] == '\n') /* would be an empty line of data */
+		end->end--;
 	wrap(reader, out);
-	sse_end(&reader->data, NULL, out);
+	snprintf(id, sizeof(id), "%" PRIu64, reader->range.end);
+	sse_end(&reader->data, reader->event_ids ? id : NULL, out);
 	reader->in_event = false;
 	reader->ops->control(r, out);
 }

@@ -49,6 +49,7 @@ struct reader {
 	bool live;                      /* waits for records */
 	bool events;                    /* live, and the answer goes on behind them */
 	bool base64;                    /* how an event shows FORMAT_RAW */
+	bool event_ids;                 /* an event of records has an id: where the next one begins */
 	bool partition_given;
 	uint32_t partition;
 	uint64_t until_ms;              /* of a live read */

@@ -52,7 +52,7 @@ class Events:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout)
         more = "".join(f"{k.replace('_', '-')}: {v}\r\n" for k, v in headers.items())
         self.socket.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n{more}\r\n".encode())
-        self.raw, self.text, self.ended = b"", b"", False
+        self.raw, self.text, self.ended, self.id = b"", b"", False, None
         while b"\r\n\r\n" not in self.raw:
             self._more()
         head, self.raw = self.raw.split(b"\r\n\r\n", 1)
@@ -84,6 +84,7 @@ class Events:
                     continue
                 fields = [line.partition(b":") for line in lines]
                 data = b"\n".join(v[1:] if v.startswith(b" ") else v for k, _, v in fields if k == b"data")
+                self.id = next((v.strip().decode() for k, _, v in fields if k == b"id"), None)
                 return [v.strip().decode() for k, _, v in fields if k == b"event"][0], data
             if self.ended:
                 return None
