@@ -37,8 +37,6 @@ void admin_get_groups(struct request *r);
 void admin_get_group(struct request *r);
 
 /* admin_query.c. What returns false, or NULL, has answered. */
-/* The call is over; was it good? */
-bool admin_is_good(struct request *r, const struct pico_error *e);
 /* 200 with what is in answer.body, as JSON. */
 void admin_answer(struct request *r);
 /* A parameter that is a number; 0 where it is absent. */

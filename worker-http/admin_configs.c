@@ -78,7 +78,7 @@ static void answer_configs(struct request *r, const Ipc__Topic *t)
 
 static void on_got(void *arg, const struct pico_error *error, const ProtobufCMessage *m, struct topics_pieces *pieces)
 {
-	if (admin_is_good(arg, error))
+	if (pico_is_good(arg, error))
 		answer_configs(arg, ((const Ipc__GetAnswer *)m)->topic);
 }
 
@@ -173,7 +173,7 @@ static const char *change_parse(struct change *c, struct slice body)
 
 static void on_updated(void *arg, const struct pico_error *error, const ProtobufCMessage *m, struct topics_pieces *pieces)
 {
-	if (admin_is_good(arg, error))
+	if (pico_is_good(arg, error))
 		answer_configs(arg, ((const Ipc__UpdateAnswer *)m)->topic);
 }
 

@@ -68,7 +68,7 @@ static void on_groups(void *arg, const struct pico_error *error, const ProtobufC
 	struct request *r = arg;
 	const Ipc__GroupListAnswer *a = (const Ipc__GroupListAnswer *)m;
 	struct buf *out = &r->answer.body;
-	if (!admin_is_good(r, error))
+	if (!pico_is_good(r, error))
 		return;
 	buf_put_str(out, "{\"groups\":[");
 	for (size_t i = 0; i < a->n_group; i++) {
@@ -214,7 +214,7 @@ static void on_offsets(void *arg, const struct pico_error *error, const Protobuf
 	const char *topic = "";
 	if (error->kind != PICO_OK || a->error != IPC__GROUP_ERROR__NONE)
 		buf_reset(out, 0);      /* the head stands there */
-	if (!admin_is_good(r, error) || !group_is_good(r, a->error))
+	if (!pico_is_good(r, error) || !group_is_good(r, a->error))
 		return;
 	for (size_t i = 0; i < a->n_part; i++) {
 		if (a->part[i]->name[0] != '\0')
@@ -232,7 +232,7 @@ static void on_described(void *arg, const struct pico_error *error, const Protob
 	struct shown *s = r->state;
 	const Ipc__GroupDescribeAnswer *a = (const Ipc__GroupDescribeAnswer *)m;
 	Ipc__GroupOffsetFetchRequest q = IPC__GROUP_OFFSET_FETCH_REQUEST__INIT;
-	if (!admin_is_good(r, error) || !group_is_good(r, a->error))
+	if (!pico_is_good(r, error) || !group_is_good(r, a->error))
 		return;
 	if (a->state == IPC__GROUP_STATE__DEAD) {
 		answer_error(r, 404, "not_found", "no such group", NULL);

@@ -11,14 +11,6 @@
 
 #define PARAM_MAX 1024
 
-bool admin_is_good(struct request *r, const struct pico_error *e)
-{
-	r->call = NULL;
-	if (e->kind != PICO_OK)
-		pico_answer_error(r, e);
-	return e->kind == PICO_OK;
-}
-
 void admin_answer(struct request *r)
 {
 	answer_field(r, "Content-Type", "application/json");

@@ -8,6 +8,7 @@
 
 #include "common/json_scan.h"
 #include "worker-http/admin.h"
+#include "worker-http/pico.h"
 #include "worker-http/server.h"
 
 #define EXPORT_TIMEOUT_MS 300000        /* a large cluster's */
@@ -31,7 +32,7 @@ static void on_objects(void *arg, const struct pico_error *error, const Protobuf
 	struct request *r = arg;
 	const Ipc__ObjectsAnswer *a = (const Ipc__ObjectsAnswer *)m;
 	struct buf *out = &r->answer.body;
-	if (!admin_is_good(r, error))
+	if (!pico_is_good(r, error))
 		return;
 	buf_put_str(out, "{\"objects\":[");
 	for (size_t i = 0; i < a->n_objects; i++) {
@@ -75,7 +76,7 @@ static void on_logs(void *arg, const struct pico_error *error, const ProtobufCMe
 	struct request *r = arg;
 	const Ipc__LogsAnswer *a = (const Ipc__LogsAnswer *)m;
 	struct buf *out = &r->answer.body;
-	if (!admin_is_good(r, error))
+	if (!pico_is_good(r, error))
 		return;
 	buf_put_str(out, "{\"logs\":[");
 	for (size_t i = 0; i < a->n_logs; i++) {
@@ -104,7 +105,7 @@ static void on_export(void *arg, const struct pico_error *error, const ProtobufC
 {
 	struct request *r = arg;
 	const Ipc__ExportAnswer *a = (const Ipc__ExportAnswer *)m;
-	if (!admin_is_good(r, error))
+	if (!pico_is_good(r, error))
 		return;
 	buf_printf(&r->answer.body, "{\"key\":\"meta/%016" PRIx64 "\",\"idx\":%" PRIu64 ",\"bytes\":%" PRIu64 "}\n", a->idx, a->idx,
 		   a->bytes);

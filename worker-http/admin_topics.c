@@ -56,7 +56,7 @@ static void on_topics(void *arg, const struct pico_error *error, const ProtobufC
 	struct request *r = arg;
 	const Ipc__ListAnswer *a = (const Ipc__ListAnswer *)m;
 	struct buf *out = &r->answer.body;
-	if (!admin_is_good(r, error))
+	if (!pico_is_good(r, error))
 		return;
 	buf_put_str(out, "{\"topics\":[");
 	for (size_t i = 0; i < a->n_topics; i++) {
@@ -169,7 +169,7 @@ static void print_stream(struct buf *out, const struct request *r, const Ipc__To
 static void on_stream(void *arg, const struct pico_error *error, const ProtobufCMessage *m, struct topics_pieces *pieces)
 {
 	struct request *r = arg;
-	if (!admin_is_good(r, error))
+	if (!pico_is_good(r, error))
 		return;
 	const Ipc__Topic *t = ((const Ipc__GetAnswer *)m)->topic;
 	must(t->n_partitions > 0);
@@ -192,7 +192,7 @@ static void on_nodes(void *arg, const struct pico_error *error, const ProtobufCM
 	struct request *r = arg;
 	const Ipc__NodesAnswer *a = (const Ipc__NodesAnswer *)m;
 	struct stream *s = r->state;
-	if (!admin_is_good(r, error))
+	if (!pico_is_good(r, error))
 		return;
 	s->n_nodes = a->n_nodes;
 	s->node = must_calloc(a->n_nodes + 1, sizeof(*s->node));

@@ -29,8 +29,13 @@ extern const struct expiry_names pico_expiry_names;
 
 /* The one function from a Topics error to the wire. */
 void pico_answer_error(struct request *r, const struct pico_error *e);
+/* A call is over: was it good? False: answered. */
+bool pico_is_good(struct request *r, const struct pico_error *e);
 /* 404 without a body. */
 void pico_not_found(struct request *r);
+
+/* Looks the request's stream up. */
+void pico_call_get(struct request *r, topics_cb *cb);
 
 /* ?partition=i. False when it was malformed, which is answered then. */
 bool pico_partition(struct request *r, bool *ret_given, uint32_t *ret_partition);

@@ -20,11 +20,8 @@ static void on_appended(void *arg, const struct pico_error *error, const Protobu
 			struct topics_pieces *pieces)
 {
 	struct request *r = arg;
-	r->call = NULL;
-	if (error->kind != PICO_OK) {
-		pico_answer_error(r, error);
+	if (!pico_is_good(r, error))
 		return;
-	}
 	const Ipc__AppendAnswer *a = (const Ipc__AppendAnswer *)m;
 	answer_field_u64(r, "Pico-Next-Seq", a->next_offset);
 	if (r->wrote_records && !a->duplicate) { /* clients know a duplicate by their absence */
@@ -46,11 +43,8 @@ static void on_closed(void *arg, const struct pico_error *error, const ProtobufC
 		      struct topics_pieces *pieces)
 {
 	struct request *r = arg;
-	r->call = NULL;
-	if (error->kind != PICO_OK) {
-		pico_answer_error(r, error);
+	if (!pico_is_good(r, error))
 		return;
-	}
 	const Ipc__Topic *topic = ((const Ipc__CloseAnswer *)m)->topic;
 	if (topic->n_partitions == 1)
 		answer_field_u64(r, "Pico-Next-Seq", topic->partitions[0]->confirm);

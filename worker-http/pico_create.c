@@ -14,11 +14,8 @@ static void on_created(void *arg, const struct pico_error *error, const Protobuf
 		       struct topics_pieces *pieces)
 {
 	struct request *r = arg;
-	r->call = NULL;
-	if (error->kind != PICO_OK) {
-		pico_answer_error(r, error);
+	if (!pico_is_good(r, error))
 		return;
-	}
 	const Ipc__CreateAnswer *a = (const Ipc__CreateAnswer *)m;
 	pico_topic_fields(r, a->topic);
 	if (a->created)

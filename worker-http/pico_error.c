@@ -86,6 +86,14 @@ void pico_answer_error(struct request *r, const struct pico_error *e)
 		     e->has_next_offset ? &e->next_offset : NULL);
 }
 
+bool pico_is_good(struct request *r, const struct pico_error *e)
+{
+	r->call = NULL;
+	if (e->kind != PICO_OK)
+		pico_answer_error(r, e);
+	return e->kind == PICO_OK;
+}
+
 void pico_not_found(struct request *r)
 {
 	answer_send_empty(r, 404);

@@ -100,14 +100,19 @@ static void on_head(void *arg, const struct pico_error *error, const ProtobufCMe
 		answer_head(r, ((const Ipc__GetAnswer *)m)->topic, given, partition);
 }
 
-void pico_head(struct request *r)
+void pico_call_get(struct request *r, topics_cb *cb)
 {
 	Ipc__GetRequest m = IPC__GET_REQUEST__INIT;
 	Ipc__TopicRef topic = IPC__TOPIC_REF__INIT;
 	topic.name = request_name(r);
 	m.topic = &topic;
 	m.deadline_ms = request_deadline(r);
-	request_call(r, IPC_GET, &m.base, slice_of(NULL, 0), m.deadline_ms, on_head);
+	request_call(r, IPC_GET, &m.base, slice_of(NULL, 0), m.deadline_ms, cb);
+}
+
+void pico_head(struct request *r)
+{
+	pico_call_get(r, on_head);
 }
 
 /* ------------------------------------------------------------------ DELETE */

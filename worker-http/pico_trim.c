@@ -21,11 +21,8 @@ static void on_trimmed(void *arg, const struct pico_error *error, const Protobuf
 		       struct topics_pieces *pieces)
 {
 	struct request *r = arg;
-	r->call = NULL;
-	if (error->kind != PICO_OK) {
-		pico_answer_error(r, error);
+	if (!pico_is_good(r, error))
 		return;
-	}
 	answer_field_u64(r, "Pico-Start-Seq", ((const Ipc__TrimAnswer *)m)->start);
 	answer_send_empty(r, 200);
 }
@@ -51,11 +48,8 @@ static void on_found(void *arg, const struct pico_error *error, const ProtobufCM
 	struct request *r = arg;
 	const struct trim *trim = r->state;
 	struct pico_error e = { 0 };
-	r->call = NULL;
-	if (error->kind != PICO_OK) {
-		pico_answer_error(r, error);
+	if (!pico_is_good(r, error))
 		return;
-	}
 	const Ipc__Topic *t = ((const Ipc__GetAnswer *)m)->topic;
 	if (!trim->partition_given && t->n_partitions > 1) {
 		pico_error_set(&e, PICO_PARTITION_REQUIRED, "the stream has %zu partitions: name one", t->n_partitions);
@@ -80,10 +74,5 @@ void pico_trim(struct request *r)
 	if (!pico_u64_field(r, "Pico-Trim-Seq", "pico-trim-seq", &given, &trim->seq) ||
 	    !pico_partition(r, &trim->partition_given, &trim->partition))
 		return;
-	Ipc__GetRequest m = IPC__GET_REQUEST__INIT;
-	Ipc__TopicRef topic = IPC__TOPIC_REF__INIT;
-	topic.name = request_name(r);
-	m.topic = &topic;
-	m.deadline_ms = request_deadline(r);
-	request_call(r, IPC_GET, &m.base, slice_of(NULL, 0), m.deadline_ms, on_found);
+	pico_call_get(r, on_found);
 }
