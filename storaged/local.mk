@@ -31,6 +31,7 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/handle_group.c \
 	storaged/handle_fork.c \
 	storaged/handle_kv.c \
+	storaged/handle_describe.c \
 	storaged/handle_lookup.c \
 	storaged/handle_names.c \
 	storaged/handle_node.c \

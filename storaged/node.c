@@ -44,6 +44,7 @@ static handler_fn *const handlers[IPC_TYPES] = {
 	[IPC_SUBMIT] = handle_submit,
 	[IPC_FETCH] = handle_fetch,
 	[IPC_LOOKUP] = handle_lookup,
+	[IPC_DESCRIBE_LOGS] = handle_describe_logs,
 	[IPC_INIT_PRODUCER] = handle_init_producer,
 	[IPC_TRIM] = handle_trim,
 	[IPC_DELETE_RECORDS] = handle_delete_records,

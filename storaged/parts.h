@@ -8,6 +8,7 @@
 #include "storaged/op.h"
 
 #define PARTS_MAX 50000u                /* of one request */
+#define DESCRIBE_PARTS_MAX 1000u
 
 /* An error in an answer, with what its message borrows. Heap; free(). */
 struct part_error {
@@ -27,6 +28,7 @@ bool part_epoch_is_good(const struct log *log, int32_t leader_epoch, struct pico
 void handle_submit(struct node *n, struct call *c);
 void handle_fetch(struct node *n, struct call *c);
 void handle_lookup(struct node *n, struct call *c);
+void handle_describe_logs(struct node *n, struct call *c);
 void handle_init_producer(struct node *n, struct call *c);
 void handle_delete_records(struct node *n, struct call *c);
 

@@ -265,6 +265,7 @@ def topic_partitions():
         same(ask(9, of=["unknown", "dtp.0", "a b"])[0], [(17, "a b", []), (0, "dtp.0", [0, 1, 2]), (3, "unknown", [])], "errors")
         t = c.call("DescribeTopicPartitions", 0, topics=[{"name": "dtp.0"}], response_partition_limit=9).topics[0]
         same((t.topic_id, [(p.leader_id, p.replica_nodes, p.isr_nodes) for p in t.partitions]), (c.topic_id("dtp.0"), [(1, [1], [1])] * 3), "what is said")
+        same([(p.eligible_leader_replicas, p.last_known_elr, p.offline_replicas) for p in t.partitions], [([], [], [])] * 3, "never null")
         same([t.error_code for t in c.call("DescribeTopicPartitions", 0, topics=[{"name": "dtp.0"}], response_partition_limit=0).topics], [42], "limit 0")
 
 

@@ -17,6 +17,8 @@ void delete_topics_handle(struct request *r);
 void describe_acls_handle(struct request *r);
 void describe_cluster_handle(struct request *r);
 void describe_configs_handle(struct request *r);
+void describe_log_dirs_handle(struct request *r);
+void describe_producers_handle(struct request *r);
 void describe_topic_partitions_handle(struct request *r);
 void elect_leaders_handle(struct request *r);
 void fetch_handle(struct request *r);

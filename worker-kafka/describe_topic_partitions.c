@@ -39,6 +39,7 @@ static void fill_partition(const struct describe *d, const Ipc__Partition *p, ui
 	to->leader_epoch = (int32_t)p->epoch;
 	to->replica_nodes = to->isr_nodes = owner;
 	to->n_replica_nodes = to->n_isr_nodes = 1;
+	to->eligible_leader_replicas = to->last_known_elr = owner; /* none, but not null: Java's Admin cannot take that */
 }
 
 static bool set_cursor(struct request *r, struct slice name, uint32_t partition)

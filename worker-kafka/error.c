@@ -80,6 +80,7 @@ static const struct handler handlers[] = {
 	{ 29, describe_acls_handle, NULL },
 	{ 32, describe_configs_handle, NULL },
 	{ 33, alter_configs_handle, NULL },
+	{ 35, describe_log_dirs_handle, NULL },
 	{ 37, create_partitions_handle, NULL },
 	{ 42, delete_groups_handle, NULL },
 	{ 43, elect_leaders_handle, NULL },
@@ -87,6 +88,7 @@ static const struct handler handlers[] = {
 	{ 46, list_partition_reassignments_handle, NULL },
 	{ 47, offset_delete_handle, NULL },
 	{ 60, describe_cluster_handle, NULL },
+	{ 61, describe_producers_handle, NULL },
 	{ 75, describe_topic_partitions_handle, NULL },
 };
 

@@ -17,6 +17,8 @@ worker_kafka_libworkerkafka_a_SOURCES = \
 	worker-kafka/describe_cluster.c \
 	worker-kafka/describe_configs.c \
 	worker-kafka/describe_groups.c \
+	worker-kafka/describe_log_dirs.c \
+	worker-kafka/describe_producers.c \
 	worker-kafka/describe_topic_partitions.c \
 	worker-kafka/elect_leaders.c \
 	worker-kafka/error.c \

@@ -27,6 +27,7 @@ storaged_libstoraged_a_SOURCES += \
 	storaged/engine/pack.c storaged/engine/pack.h \
 	storaged/engine/pack_build.c \
 	storaged/engine/pack_store.c storaged/engine/pack_store.h \
+	storaged/engine/describe.c storaged/engine/engine_describe.h \
 	storaged/engine/lookup.c \
 	storaged/engine/merge.c storaged/engine/merge.h \
 	storaged/engine/merge_input.c storaged/engine/merge_input.h \

@@ -13,6 +13,7 @@
 #include "common/metrics.h"
 #include "common/must.h"
 #include "common/record_batch.h"
+#include "storaged/parts.h"
 #include "t/unit/node_kafka.h"
 #include "t/unit/node_world.h"
 
@@ -443,6 +444,88 @@ static void test_lookup_after_trim(void **state)
 	assert_int_equal(lookup(late, IPC__LOOKUP_REQUEST__WHAT__START, 0, -1).offset, 5);
 }
 
+/* ---------------------------------------------------------------- descriptions */
+
+static size_t append_as(const uint8_t id[16], uint32_t partition, int64_t producer_id, int32_t sequence)
+{
+	struct client_batch b = { .n = 2, .producer_id = producer_id, .sequence = sequence };
+	struct submit s;
+	submit_begin(&s);
+	size_t n = submit_add(&s, id, partition, &b).n;
+	submit_do(&s);
+	assert_null(submit_part(&s, 0)->error);
+	submit_done(&s);
+	return n;
+}
+
+/* What is said of that partition and of one that is not there; the producers as "id/last", in that order. */
+static void assert_described(const uint8_t id[16], uint32_t partition, uint64_t bytes, const char *producers)
+{
+	struct asked a;
+	Ipc__DescribeLogsRequest r = IPC__DESCRIBE_LOGS_REQUEST__INIT;
+	Ipc__DescribeLogsRequest__Part part[2] = { IPC__DESCRIBE_LOGS_REQUEST__PART__INIT, IPC__DESCRIBE_LOGS_REQUEST__PART__INIT };
+	Ipc__DescribeLogsRequest__Part *list[2] = { &part[0], &part[1] };
+	char text[200] = "";
+	size_t n = 0;
+	part[0].topic_id = part[1].topic_id = (ProtobufCBinaryData){ .len = 16, .data = (uint8_t *)id };
+	part[0].partition = partition;
+	part[1].partition = 99;
+	r.part = list;
+	r.n_part = 2;
+	r.producers = producers != NULL;
+	ask(&a, IPC_DESCRIBE_LOGS, &r.base, slice_of(NULL, 0));
+	assert_int_equal(a.error.kind, PICO_OK);
+	const Ipc__DescribeLogsAnswer *m = (const Ipc__DescribeLogsAnswer *)a.answer;
+	assert_int_equal(m->n_part, 2);
+	assert_null(m->part[0]->error);
+	assert_int_equal(m->part[0]->bytes, bytes);
+	for (size_t i = 0; i < m->part[0]->n_producer; i++) {
+		const Ipc__DescribeLogsAnswer__Producer *p = m->part[0]->producer[i];
+		n += (size_t)sprintf(text + n, "%s%d/%d", n > 0 ? " " : "", (int)p->producer_id, p->last_sequence);
+		assert_true(p->last_ms > 0);
+	}
+	assert_string_equal(text, producers != NULL ? producers : "");
+	assert_int_equal(m->part[1]->error->kind, PICO_NO_PARTITION);
+	asked_done(&a);
+}
+
+static void test_describe(void **state)
+{
+	struct asked a;
+	static Ipc__DescribeLogsRequest__Part part = IPC__DESCRIBE_LOGS_REQUEST__PART__INIT, *list[DESCRIBE_PARTS_MAX + 1];
+	Ipc__DescribeLogsRequest r = IPC__DESCRIBE_LOGS_REQUEST__INIT;
+	uint8_t id[16];
+	topic_make("/k/described", 2, id);
+	assert_described(id, 0, 0, "");
+	size_t n = append_as(id, 0, -1, -1);
+	for (int i = 0; i < 7; i++)
+		n += append_as(id, 0, 40, 2 * i);
+	n += append_as(id, 0, 41, 0);
+	assert_described(id, 0, n, "40/13 41/1");
+	assert_described(id, 0, n, NULL);
+	assert_described(id, 1, 0, "");
+	restart();
+	assert_described(id, 0, n, "40/13 41/1");
+	restart_and_pack();
+	restart();                      /* its state is read from an object */
+	assert_described(id, 0, n, "40/13 41/1");
+	trim("/k/described", 9);        /* of 18 */
+	assert_described(id, 0, n / 2, "40/13 41/1");
+	trim("/k/described", 18);
+	assert_described(id, 0, 0, "40/13 41/1");
+	for (size_t i = 0; i <= DESCRIBE_PARTS_MAX; i++)
+		list[i] = &part;
+	r.part = list;
+	r.n_part = DESCRIBE_PARTS_MAX + 1;
+	ask(&a, IPC_DESCRIBE_LOGS, &r.base, slice_of(NULL, 0));
+	assert_int_equal(a.error.kind, PICO_BAD_REQUEST);
+	asked_done(&a);
+	r.n_part--;
+	ask(&a, IPC_DESCRIBE_LOGS, &r.base, slice_of(NULL, 0));
+	assert_int_equal(a.error.kind, PICO_OK);
+	asked_done(&a);
+}
+
 /* ------------------------------------------------------------- producer ids */
 
 static Ipc__InitProducerAnswer init_producer(void)
@@ -476,7 +559,7 @@ int main(void)
 		cmocka_unit_test(test_whole_request), cmocka_unit_test(test_bytes_stay),
 		cmocka_unit_test(test_log_append_time), cmocka_unit_test(test_producers_over_restarts),
 		cmocka_unit_test(test_in_flight), cmocka_unit_test(test_lookup), cmocka_unit_test(test_lookup_after_trim),
-		cmocka_unit_test(test_init_producer),
+		cmocka_unit_test(test_init_producer), cmocka_unit_test(test_describe),
 	};
 	return cmocka_run_group_tests_name("node_kafka", tests, world_set_up, world_tear_down);
 }

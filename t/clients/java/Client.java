@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.Future;
+import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -126,9 +127,29 @@ public class Client {
 		}
 	}
 
+	/** Sizes of a topic's partitions, and who wrote to them. */
+	static void describe(String bootstrap, String topic) throws Exception {
+		try (var admin = Admin.create(client(bootstrap))) {
+			List<TopicPartition> parts = new ArrayList<>();
+			var about = admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic);
+			about.partitions().forEach(i -> parts.add(new TopicPartition(topic, i.partition())));
+			int broker = about.partitions().get(0).leader().id();
+			admin.describeLogDirs(List.of(broker)).allDescriptions().get().get(broker).forEach((name, dir) -> {
+				for (var tp : parts)
+					System.out.println("size " + tp.partition() + " " + dir.replicaInfos().get(tp).size() + " " + name);
+			});
+			for (var e : admin.describeProducers(parts).all().get().entrySet())
+				for (var p : e.getValue().activeProducers())
+					System.out.println("producer " + e.getKey().partition() + " " + p.producerId() + " " + p.producerEpoch() + " " +
+						p.lastSequence());
+		}
+	}
+
 	public static void main(String[] args) throws Exception {
 		if (args[0].equals("produce"))
 			produce(args[1], args[2], args[3]);
+		else if (args[0].equals("describe"))
+			describe(args[1], args[2]);
 		else
 			consume(args[1], args[2], args[3], args.length > 4 ? Integer.parseInt(args[4]) : 0);
 	}
