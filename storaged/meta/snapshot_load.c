@@ -180,41 +180,59 @@ static const struct {
 	{ "object/", load_object }, { "topic/", load_topic }, { "kv/", load_kv },
 };
 
-static int compare_idx(const void *a, const void *b)
+#define N_KINDS (sizeof(loaders) / sizeof(loaders[0]))
+
+/* An entity in the order of loading. A million are sorted by numbers that lie side by side, not by what they point to. */
+struct place {
+	uint64_t kind : 4;              /* index into loaders */
+	uint64_t idx : 60;
+	const struct sql_entity *entity;
+};
+
+static int compare_places(const void *a, const void *b)
 {
-	const struct sql_entity *x = *(const struct sql_entity *const *)a, *y = *(const struct sql_entity *const *)b;
-	return x->idx != y->idx ? (x->idx > y->idx) - (x->idx < y->idx) : slice_cmp(x->key, y->key);
+	const struct place *x = a, *y = b;
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	if (x->idx != y->idx)
+		return x->idx < y->idx ? -1 : 1;
+	return slice_cmp(x->entity->key, y->entity->key);
 }
 
-static int load_kind(struct state *s, const struct sql_entity **sorted, size_t n, size_t kind, size_t *ret_loaded)
+static unsigned kind_of(const struct sql_entity *e)
 {
-	struct slice prefix = slice_str(loaders[kind].prefix);
-	for (size_t i = 0; i < n; i++) {
-		if (sorted[i]->key.n < prefix.n || memcmp(sorted[i]->key.p, prefix.p, prefix.n) != 0)
-			continue;
-		int err = loaders[kind].load(s, sorted[i]);
-		if (err != 0)
-			return err;
-		++*ret_loaded;
+	unsigned kind = 0;
+	for (; kind < N_KINDS; kind++) {
+		size_t n = strlen(loaders[kind].prefix);
+		if (e->key.n >= n && memcmp(e->key.p, loaders[kind].prefix, n) == 0)
+			break;
 	}
+	return kind;
+}
+
+/* 0 or -EBADMSG: none of another kind, or of a row that is not there yet, may be lost. */
+static int places_fill(struct place *place, const struct sql_entity *entities, size_t n, uint64_t idx)
+{
+	for (size_t i = 0; i < n; i++) {
+		unsigned kind = kind_of(&entities[i]);
+		if (kind == N_KINDS || entities[i].idx > idx || entities[i].idx >> 60 != 0)
+			return -EBADMSG;
+		place[i] = (struct place){ .kind = kind & 15, .idx = entities[i].idx & (UINT64_MAX >> 4), .entity = &entities[i] };
+	}
+	qsort(place, n, sizeof(*place), compare_places);
 	return 0;
 }
 
 int state_load(struct state *s, uint64_t idx, const struct sql_entity *entities, size_t n)
 {
 	must(s->idx == 0 && s->n_nodes == 0 && s->by_name.topics.n == 0);
-	const struct sql_entity **sorted = must_calloc(n + 1, sizeof(*sorted));
-	for (size_t i = 0; i < n; i++)
-		sorted[i] = &entities[i];
-	qsort(sorted, n, sizeof(*sorted), compare_idx);
-	int err = n > 0 && sorted[n - 1]->idx > idx ? -EBADMSG : 0;
-	size_t loaded = 0;
-	for (size_t kind = 0; kind < sizeof(loaders) / sizeof(loaders[0]) && err == 0; kind++)
-		err = load_kind(s, sorted, n, kind, &loaded);
-	/* A kind of entity that only a newer release knows must not be lost. */
-	if (err == 0 && (loaded != n || s->cluster_id == NULL || !sessions_are_sound(s) || !link_forks(s)))
+	struct place *place = must_calloc(n + 1, sizeof(*place));
+	int err = places_fill(place, entities, n, idx);
+	for (size_t i = 0; i < n && err == 0; i++)
+		err = loaders[place[i].kind].load(s, place[i].entity);
+	if (err == 0 && (s->cluster_id == NULL || !sessions_are_sound(s) || !link_forks(s)))
 		err = -EBADMSG;
 	s->idx = idx;
-	free(sorted);
+	free(place);
 	return err;
 }

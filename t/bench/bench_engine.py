@@ -22,9 +22,9 @@ def metrics(node):
 
 
 def pico_bench(node, *args, protocol="kafka"):
-    where = ["--bootstrap", f"127.0.0.1:{node.kafka_port}"] if protocol == "kafka" else ["--url", node.url]
-    return json.loads(run(os.path.join(tap.build, "pico"), "bench", "--protocol", protocol, "--output", "json", *where,
-                          *map(str, args)))
+    where = ["--bootstrap", f"127.0.0.1:{node.kafka_port}"] if protocol == "kafka" else []
+    return json.loads(run(os.path.join(tap.build, "pico"), "--endpoint", node.url, "bench", "--protocol", protocol,
+                          "--output", "json", *where, *map(str, args)))
 
 
 def bare_store(node, puts=200, size=200, large=0):
