@@ -49,9 +49,10 @@ uint64_t log_card_encode(const struct state *s, uint64_t log_id, struct buf *ret
 {
 	uint32_t partition;
 	size_t n = 0;
-	const struct state_topic *t = state_topic_by_log(s, log_id, &partition);
-	if (t == NULL || ret == NULL)
+	const struct state_topic *t = log_map_find(&s->by_log, log_id);
+	if (t == NULL || ret == NULL)   /* each append asks that: without a look at the partitions */
 		return t != NULL ? t->settings_version : 0;
+	partition = state_partition_index(t, log_id);
 	struct draft *d = must_calloc(state_fork_depth(t) + 1, sizeof(*d));
 	for (const struct state_topic *x = t; x != NULL && n <= STATE_FORK_DEPTH_MAX; x = state_topic_source(x))
 		draft_fill(&d[n++], x, partition);

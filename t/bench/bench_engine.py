@@ -100,11 +100,19 @@ def recovery():
     node.stop()
 
 
+def merges_rest(node):
+    """Nothing is merged any more: no object was committed for three seconds."""
+    last = None
+    while last != (last := metrics(node)["pico_merges_total"]):
+        time.sleep(3)
+
+
 def replay(node, store):
     """All of it from data objects, through HTTP, each partition from its start, by one client."""
     tap.until(lambda: metrics(node)["pico_arena_unpacked_bytes"] == 0, 120, "everything is packed")
     node.kill("storaged")
     node.wait_ready(300)
+    merges_rest(node)
     stream = node.http("GET", "/?prefix=/bench.").json()["streams"][0]["name"]
     got, began = 0, time.monotonic()
     before = metrics(node)["pico_store_get_bytes_total"]
