@@ -72,6 +72,21 @@ def versions():
     same(produce_error(call("Produce", 2, **produce(1))), 35, "Produce 2")
 
 
+@test("bytes behind a request are passed over, as brokers always did: librdkafka 2.15 has some in Metadata for all topics")
+def behind():
+    with Client(n.kafka_port) as c:
+        same(c.create("behind"), [0], "create")
+        listed = lambda a: [t.name for t in kafka_wire.decode("MetadataResponse", 12, a[1:]).topics]
+        assert "behind" in listed(talk(request(3, 12, bytes(4) + b"\1\0\0", flexible=True))), "null topics in four bytes"
+        assert "behind" in listed(talk(request(3, 12, b"\0\0\0\0", flexible=True))), "in one byte"
+        for api, version, more in (("ApiVersions", 0, {}), ("ApiVersions", 3, {"client_software_name": "x", "client_software_version": "1"}),
+                                   ("FindCoordinator", 3, {"key": "g"}), ("ListGroups", 0, {})):
+            frame = kafka_wire.frame(api, version, **more)[4:] + b"\xff" * 9
+            c.raw(struct.pack(">i", len(frame)) + frame)
+            c.open.append((api, version, 1))
+            same(c.receive().error_code, 0, f"{api} {version}")
+
+
 @test("Produce: acks, unknown topics, transactions")
 def produces():
     same(produce_error(call("Produce", 3, **produce(5))), 21, "acks=5")
