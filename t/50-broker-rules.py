@@ -324,6 +324,31 @@ def creates():
         same(a.topics[0].error_code, 3, "only when asked for")
 
 
+@test("configs: nothing is deleted by default; validation by a schema is refused with the reason wherever it is asked for")
+def configs():
+    with client() as c:
+        same(c.create("rule12"), [0], "create")
+        def described():
+            a = c.call("DescribeConfigs", 4, resources=[{"resource_type": 2, "resource_name": "rule12", "configuration_keys": None}])
+            return {k.name: (k.value, k.config_source) for k in a.results[0].configs}
+        had = described()
+        same([had[k] for k in ("retention.ms", "retention.bytes", "cleanup.policy", "min.insync.replicas", "pico.schema.validate")],
+             [("-1", 5), ("-1", 5), ("delete", 5), ("1", 5), ("false", 5)], "defaults")
+        bad = {"name": "pico.schema.validate", "value": "true"}
+        resource = {"resource_type": 2, "resource_name": "rule12"}
+        answers = [c.call("AlterConfigs", 2, resources=[{**resource, "configs": [bad]}]).responses[0],
+                   c.call("IncrementalAlterConfigs", 1, resources=[{**resource, "configs": [{**bad, "config_operation": 0}]}]).responses[0],
+                   c.call("CreateTopics", 7, timeout_ms=9000, topics=[{"name": "rule12b", "num_partitions": 1, "replication_factor": 1,
+                                                                       "configs": [bad]}]).topics[0]]
+        for a in answers:
+            same((a.error_code, "no schema registry" in (a.error_message or "")), (40, True), a)
+        same(described(), had, "nothing changed")
+        same(c.call("IncrementalAlterConfigs", 1, resources=[{**resource, "configs": [
+            {"name": "pico.schema.validate", "value": "false", "config_operation": 0},
+            {"name": "pico.schema", "value": "orders", "config_operation": 0}]}]).responses[0].error_code, 0, "a name, and false")
+        same(described()["pico.schema"], ("orders", 1), "the name is kept")
+
+
 @test("nothing died of it")
 def alive():
     ended = [line for line in n.log().splitlines() if "ended, starting" in line and "signal=9" not in line]

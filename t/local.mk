@@ -389,13 +389,15 @@ chaos: all
 s3-matrix: all
 	$(MAKE) t/00-unit-objstore
 	$(srcdir)/t/s3/matrix $(abs_builddir)
+# What other people's tests say of us: doc/conformance.md.
 conformance: all
-	$(srcdir)/t/run --build $(builddir) $(srcdir)/t/50-http-pico.py
+	$(srcdir)/t/conformance/librdkafka $(abs_builddir)
 # Every Kafka client that t/clients/install can get; those that are quick are in ./check.
 client-matrix: all
 	$(srcdir)/t/clients/install
 	PICO_CLIENTS=all $(srcdir)/t/run --build $(builddir) $(srcdir)/t/50-broker-tls.py \
 		$(srcdir)/t/50-broker-clients.py $(srcdir)/t/50-broker-bytes.py
+EXTRA_DIST += t/conformance/librdkafka
 EXTRA_DIST += t/clients/README t/clients/install t/clients/kcat.py t/clients/kafka_python.py t/clients/confluent.py \
 	t/clients/franz/main.go t/clients/franz/go.mod t/clients/franz/go.sum t/clients/java/Client.java \
 	t/clients/java/pom.xml t/clients/js/form.js t/clients/js/kafkajs.js t/clients/js/platformatic.js \
