@@ -245,6 +245,8 @@ def topic_partitions():
             a = c.call("DescribeTopicPartitions", 0, topics=[{"name": t} for t in of], response_partition_limit=limit,
                        cursor=cursor and {"topic_name": cursor[0], "partition_index": cursor[1]})
             rows = [(t.error_code, t.name, [p.partition_index for p in t.partitions]) for t in a.topics]
+            same([x for t in a.topics for p in t.partitions for x in (p.eligible_leader_replicas, p.last_known_elr) if x != []], [],
+                 "null in place of no replicas, which Java's Admin trips over")
             return rows, a.next_cursor and (a.next_cursor.topic_name, a.next_cursor.partition_index)
         same(ask(100, of=reversed(names)), ([(0, t, [0, 1, 2]) for t in names], None), "all, sorted")
         def walk(limit, **more):
