@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Real consumers in groups: two that share a topic, one that leaves and one that takes over, commits and where they resume;
-static members; workers killed (no rebalance) and storaged killed (one, and committed offsets never run back)."""
+static members; workers killed (no rebalance) and storaged killed (one, and committed offsets never run back).
+
+PICO_CLIENTS=all (make client-matrix) takes all that t/clients/install knows; else those that are quick."""
 import os, re, signal, time
 
 import kafka_clients, kafka_wire, node
@@ -128,13 +130,19 @@ def static(c):
     a.end()
 
 
+def alone(function, c):
+    try:
+        function(c)
+    finally:
+        kafka_clients.no_members()
+
+
 os.environ.setdefault("PICO_CLIENTS", " ".join(QUICK))
 for chosen in kafka_clients.chosen():
-    if chosen.name not in QUICK:
-        continue
-    test(f"{kafka_clients.title(chosen)}: two share, one leaves, a third resumes")(lambda c=chosen: two(c))
-    test(f"{chosen.name}: workers and storaged killed")(lambda c=chosen: survive(c))
+    test(f"{kafka_clients.title(chosen)}: two share, one leaves, a third resumes")(lambda c=chosen: alone(two, c))
+    if chosen.name in QUICK:
+        test(f"{chosen.name}: workers and storaged killed")(lambda c=chosen: alone(survive, c))
     if chosen.name == "confluent-kafka":
-        test(f"{chosen.name}: static members")(lambda c=chosen: static(c))
+        test(f"{chosen.name}: static members")(lambda c=chosen: alone(static, c))
 n.start()
 run(n.stop)

@@ -397,10 +397,13 @@ client-matrix: all
 	$(srcdir)/t/clients/install
 	PICO_CLIENTS=all $(srcdir)/t/run --build $(builddir) $(srcdir)/t/50-broker-tls.py \
 		$(srcdir)/t/50-broker-clients.py $(srcdir)/t/50-broker-bytes.py
+	PICO_CLIENTS=all $(srcdir)/t/run --build $(builddir) \
+		$(srcdir)/t/50-broker-clients.py $(srcdir)/t/50-broker-bytes.py $(srcdir)/t/50-broker-admin-clients.py \
+		$(srcdir)/t/50-broker-members.py
 EXTRA_DIST += t/conformance/librdkafka
 EXTRA_DIST += t/clients/README t/clients/install t/clients/kcat.py t/clients/kafka_python.py t/clients/confluent.py \
 	t/clients/franz/main.go t/clients/franz/go.mod t/clients/franz/go.sum t/clients/java/Client.java \
-	t/clients/java/pom.xml t/clients/js/form.js t/clients/js/kafkajs.js t/clients/js/platformatic.js \
+	t/clients/java/pom.xml t/clients/js/form.js t/clients/js/kafkajs.js t/clients/js/platformatic.js t/clients/js/confluent.js \
 	t/clients/js/package.json t/clients/js/package-lock.json
 EXTRA_DIST += t/lib/kafka_proxy.py t/lib/kafka_capture.py t/lib/kafka_clients.py t/lib/kafka_form.py \
 	t/50-broker-clients.py t/50-broker-bytes.py t/50-broker-members.py t/50-broker-lost-answers.py t/70-regress-producer-ids.py \
@@ -408,6 +411,7 @@ EXTRA_DIST += t/lib/kafka_proxy.py t/lib/kafka_capture.py t/lib/kafka_clients.py
 EXTRA_DIST += t/lib/kafka_proxy.py t/lib/kafka_capture.py t/lib/kafka_clients.py t/lib/kafka_form.py t/lib/certificates.py t/lib/secure_node.py \
 	t/50-http-tls.py t/50-broker-sessions.py t/50-broker-describe.py t/50-broker-tls.py t/60-supervisor-tls.py \
 	t/50-broker-clients.py t/50-broker-bytes.py t/50-broker-members.py t/50-broker-lost-answers.py t/70-regress-producer-ids.py
+	t/50-broker-clients.py t/50-broker-bytes.py t/50-broker-members.py t/50-broker-admin-clients.py t/50-broker-lost-answers.py t/70-regress-producer-ids.py
 all-checks:
 	cd $(srcdir) && t/all-checks
 

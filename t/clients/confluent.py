@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """confluent-kafka (librdkafka) as t/clients/README has it. It produces idempotently."""
-import os, signal, sys
+import os, signal, sys, time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
 import kafka_form
 
 
@@ -87,4 +88,51 @@ def group(bootstrap, topic, name, instance=None):
     c.close()
 
 
-{"produce": produce, "consume": consume, "group": group}[sys.argv[1]](*sys.argv[2:])
+def stream(bootstrap, topic, count):
+    p = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": 60000})
+    acked, errors = [], []
+
+    def done(error, _):
+        (errors if error else acked).append(error)
+        if len(acked) % 20 == 0:
+            print("+", len(acked), flush=True)
+    for i in range(int(count)):
+        p.produce(topic, b"%d" % i, partition=i % 4, on_delivery=done)
+        p.poll(0.003)
+        time.sleep(0.003)
+    assert p.flush(60) == 0 and not errors, errors
+
+
+def configs(a, topic):
+    f, = a.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
+    return f.result(30)
+
+
+def step(a, topic, what):
+    if what == "create":
+        a.create_topics([NewTopic(topic, 2, 1, config={"retention.ms": "3600000"})])[topic].result(30)
+        return "created"
+    if what == "describe":
+        partitions = a.list_topics(topic, 30).topics[topic].partitions
+        return f"partitions {len(partitions)} retention.ms {configs(a, topic)['retention.ms'].value}"
+    if what == "alter":
+        entry = ConfigEntry("retention.ms", "7200000", incremental_operation=AlterConfigOpType.SET)
+        f, = a.incremental_alter_configs([ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])]).values()
+        f.result(30)
+        return "altered"
+    if what == "grow":
+        a.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+        return "grown"
+    if what == "list":
+        return "listed yes" if topic in a.list_topics(timeout=30).topics else "listed no"
+    a.delete_topics([topic])[topic].result(30)
+    return "deleted"
+
+
+def admin(bootstrap, topic, *steps):
+    a = AdminClient({"bootstrap.servers": bootstrap})
+    for what in steps:
+        print(step(a, topic, what), flush=True)
+
+
+{"produce": produce, "consume": consume, "group": group, "stream": stream, "admin": admin}[sys.argv[1]](*sys.argv[2:])

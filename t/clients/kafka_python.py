@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """kafka-python as t/clients/README has it. Version 2.0.2 and 3.x."""
-import os, signal, sys
+import os, signal, sys, time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewPartitions, NewTopic
 from kafka.errors import KafkaError
 import kafka_form
 
@@ -84,4 +85,52 @@ def group(bootstrap, topic, name):
     c.close(autocommit=False)
 
 
-{"produce": produce, "consume": consume, "group": group}[sys.argv[1]](*sys.argv[2:])
+def stream(bootstrap, topic, count):
+    p = KafkaProducer(bootstrap_servers=bootstrap, linger_ms=5, acks="all", retries=100)
+    acked, futures = [], []
+
+    def done(_):
+        acked.append(1)
+        if len(acked) % 20 == 0:
+            print("+", len(acked), flush=True)
+    for i in range(int(count)):
+        futures.append(p.send(topic, b"%d" % i, partition=i % 4).add_callback(done))
+        time.sleep(0.003)
+    for f in futures:
+        f.get(60)
+    p.close()
+
+
+def step(a, topic, what):
+    if what == "create":
+        a.create_topics([NewTopic(topic, 2, 1, topic_configs={"retention.ms": "3600000"})])
+        return "created"
+    if what == "describe":
+        answers = a.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+        if isinstance(answers, list):           # of version 2
+            ms = next(c[1] for c in answers[0].resources[0][4] if c[0] == "retention.ms")
+            partitions = a.describe_topics([topic])[0]["partitions"]
+        else:
+            ms = next(iter(answers.values()))[topic]["retention.ms"]["value"]
+            partitions = a.describe_topics([topic])[0]["partitions"]
+        return f"partitions {len(partitions)} retention.ms {ms}"
+    if what == "alter":
+        a.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "7200000"})])
+        return "altered"
+    if what == "grow":
+        a.create_partitions({topic: NewPartitions(3)})
+        return "grown"
+    if what == "list":
+        return "listed yes" if topic in a.list_topics() else "listed no"
+    a.delete_topics([topic])
+    return "deleted"
+
+
+def admin(bootstrap, topic, *steps):
+    a = KafkaAdminClient(bootstrap_servers=bootstrap)
+    for what in steps:
+        print(step(a, topic, what), flush=True)
+    a.close()
+
+
+{"produce": produce, "consume": consume, "group": group, "stream": stream, "admin": admin}[sys.argv[1]](*sys.argv[2:])

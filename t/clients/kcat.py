@@ -3,7 +3,7 @@
 """kcat (librdkafka of the system) as t/clients/README has it: turns the one form into kcat's options and back. It
 cannot set timestamps; it sets headers for a whole run and knows null or empty, not both in one run: so one run for each
 stretch of records that are alike. Idempotent."""
-import itertools, os, re, signal, subprocess, sys, threading
+import itertools, os, re, signal, subprocess, sys, threading, time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import kafka_form
@@ -87,4 +87,17 @@ def group(bootstrap, topic, name):
     sys.exit(k.wait())
 
 
-{"produce": produce, "consume": consume, "group": group}[sys.argv[1]](*sys.argv[2:])
+def stream(bootstrap, topic, count):
+    """It tells of no acknowledgement, so what it was given is counted; it ends well when all were acknowledged."""
+    k = kcat(bootstrap, topic, "-P", "-E", "-D", "\n", "-X", "enable.idempotence=true", "-X", "linger.ms=5", stdin=subprocess.PIPE)
+    for i in range(int(count)):
+        k.stdin.write(b"%d\n" % i)
+        k.stdin.flush()
+        if i % 20 == 19:
+            print("+", i + 1, flush=True)
+        time.sleep(0.003)
+    k.stdin.close()
+    sys.exit(k.wait())
+
+
+{"produce": produce, "consume": consume, "group": group, "stream": stream}[sys.argv[1]](*sys.argv[2:])

@@ -16,7 +16,7 @@ def _decode(e, api):
     flexible = form[api + "Request"].flexible is not None and e.version >= form[api + "Request"].flexible
     head = kafka_wire.Reader(e.request)
     head.struct(form["RequestHeader"].top, 2 if flexible else 1, flexible)
-    request = kafka_wire.decode(api + "Request", e.version, e.request[head.at:])
+    request = kafka_wire.decode(api + "Request", e.version, e.request[head.at:], behind=True)
     if e.response is None:
         return request, None
     return request, kafka_wire.decode(api + "Response", e.version, e.response[5 if flexible else 4:])

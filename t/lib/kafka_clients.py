@@ -15,14 +15,17 @@ HERE = os.path.join(tap.src, "t", "clients")
 DEBIAN_PYTHON = "/usr/bin/python3"
 
 # What a client may be unable to do.
-CONSUME, IDEMPOTENCE, TIMESTAMPS = "consume without a group", "idempotence", "timestamps of one's own"
+IDEMPOTENCE, TIMESTAMPS = "idempotence", "timestamps of one's own"
 NO_KEY_NO_VALUE, NULL_HEADERS = "records without key and value", "null headers"
+NULL_AS_EMPTY, EMPTY_HEADERS = "a null header told from an empty one", "empty headers"
+FRAMED_SNAPPY = "snappy in the frames of Java's library"
+ADMIN, CONFIGS = "administration", "configs described and altered"
 
 Client = collections.namedtuple("Client", "name argv lacks cannot")     # lacks: {codec: why}
 
 
 def _client(name, *argv, lacks=(), cannot=()):
-    fill = {"here": HERE, "dir": os.path.join(DIRECTORY, name)}
+    fill = {"here": HERE, "dir": os.path.join(DIRECTORY, name), "node": os.path.join(DIRECTORY, "node-22", "package", "bin", "node")}
     return Client(name, [a.format(**fill) for a in argv], dict(lacks), frozenset(cannot))
 
 
@@ -41,11 +44,15 @@ ALL = [
     _client("franz-go", "{dir}/client"),
     _java("java-3.9"),
     _java("java-4"),
-    _client("kafkajs", "node", "{here}/js/kafkajs.js", cannot=(CONSUME, NULL_HEADERS)),
-    _client("platformatic", "node", "{here}/js/platformatic.js", cannot=(CONSUME,),
-            lacks={"zstd": "it wants that of Node.js 22"}),
-    _client("kcat", DEBIAN_PYTHON, "{here}/kcat.py", cannot=(TIMESTAMPS,)),
+    _client("kafkajs", "{node}", "{here}/js/kafkajs.js", cannot=(NULL_HEADERS,)),
+    _client("platformatic", "{node}", "{here}/js/platformatic.js", cannot=(FRAMED_SNAPPY,)),
+    _client("confluent-javascript", "{node}", "{here}/js/confluent.js", cannot=(CONFIGS, NULL_HEADERS, EMPTY_HEADERS, NULL_AS_EMPTY)),
+    _client("kcat", DEBIAN_PYTHON, "{here}/kcat.py", cannot=(TIMESTAMPS, ADMIN)),
 ]
+
+
+# Whose snappy comes in those frames.
+FRAMES = ("kafka-python", "kafka-python-3", "java-3.9", "java-4")
 
 
 def _read(client, name):
@@ -92,8 +99,8 @@ def start(client, *args):
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def finish(client, process, seconds=60):
-    """Its records, when it ends well within the time."""
+def output(client, process, seconds=60):
+    """What it printed, when it ends well within the time."""
     try:
         out, err = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -102,7 +109,12 @@ def finish(client, process, seconds=60):
         raise AssertionError(f"{client.name}: not within {seconds} s; {len(out.splitlines())} lines\n"
                              f"{err.decode()[-2000:]}")
     assert process.returncode == 0, f"{client.name} ended with {process.returncode}: {err.decode()[-2000:]}"
-    return [kafka_form.from_line(line) for line in out.decode().splitlines()]
+    return out
+
+
+def finish(client, process, seconds=60):
+    """Its records, likewise."""
+    return [kafka_form.from_line(line) for line in output(client, process, seconds).decode().splitlines()]
 
 
 def produce(client, bootstrap, topic, codec, records, seconds=60):
@@ -114,8 +126,10 @@ def produce(client, bootstrap, topic, codec, records, seconds=60):
 
 class Member:
     """A member of a group: what it was assigned last, and the records that it has got."""
+    alive = []
 
     def __init__(self, client, bootstrap, topic, group, *instance):
+        Member.alive.append(self)
         self.client, self.assigned, self.records = client, None, []
         self.process = start(client, "group", bootstrap, topic, group, *instance)
         self.errors = b""
@@ -136,6 +150,7 @@ class Member:
 
     def end(self, sig=signal.SIGTERM, seconds=30):
         """Leaves the group, unless it is killed."""
+        Member.alive.remove(self)
         self.process.send_signal(sig)
         code = self.process.wait(seconds)
         for t in self.threads:
@@ -143,9 +158,22 @@ class Member:
         assert sig != signal.SIGTERM or code == 0, f"{self.client.name} ended with {code}: {self.errors.decode()[-2000:]}"
 
 
+def no_members():
+    """Those that a failed test has left."""
+    for m in list(Member.alive):
+        m.end(signal.SIGKILL)
+
+
 def consume(client, bootstrap, topic, where, seconds=60):
     """What stands in a topic from `start` or from a timestamp on."""
     return finish(client, start(client, "consume", bootstrap, topic, where), seconds)
+
+
+def as_read(client, record):
+    """The record as this client shows it."""
+    if NULL_AS_EMPTY not in client.cannot:
+        return record
+    return record._replace(headers=tuple((name, value or b"") for name, value in record.headers))
 
 
 # The order of timestamps in a partition; a search by time meets the first that is not earlier, whatever follows.
@@ -162,7 +190,8 @@ def _value(i, seed):
 
 def headers_of(client):
     null = () if NULL_HEADERS in client.cannot else (("null", None),)
-    return (("empty", b""), ("twice", b"1"), ("twice", b"2"), *null)
+    empty = () if EMPTY_HEADERS in client.cannot else (("empty", b""),)
+    return (*empty, ("twice", b"1"), ("twice", b"2"), *null)
 
 
 def recipe(client, seed, base_time):

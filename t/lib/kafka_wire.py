@@ -209,12 +209,12 @@ class Reader:
         return out
 
 
-def decode(name, version, data):
-    """A message; nothing may stand behind it."""
+def decode(name, version, data, behind=False):
+    """A message; nothing may stand behind it, unless that is said."""
     message = tables()[0][name]
     reader = Reader(data)
     value = reader.struct(message.top, version, message.flexible is not None and version >= message.flexible)
-    assert reader.at == len(data), f"{name} {version}: {len(data) - reader.at} bytes behind it"
+    assert behind or reader.at == len(data), f"{name} {version}: {len(data) - reader.at} bytes behind it"
     return value
 
 

@@ -10,11 +10,16 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"os"
+	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -184,16 +189,136 @@ func consume(ctx context.Context, bootstrap, topic, where string, count int) {
 	c.Close()
 }
 
+// group is a member until SIGTERM.
+func group(ctx context.Context, bootstrap, topic, name string, more []string) {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
+	defer stop()
+	held := map[int32]bool{}
+	change := func(parts []int32, is bool) {
+		for _, p := range parts {
+			if is {
+				held[p] = true
+			} else {
+				delete(held, p)
+			}
+		}
+	}
+	opts := []kgo.Opt{kgo.SeedBrokers(bootstrap), kgo.ConsumerGroup(name), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.SessionTimeout(6 * time.Second),
+		kgo.HeartbeatInterval(500 * time.Millisecond), kgo.BlockRebalanceOnPoll(),
+		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, gone map[string][]int32) { change(gone[topic], false) }),
+		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, gone map[string][]int32) { change(gone[topic], false) }),
+		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, come map[string][]int32) {
+			change(come[topic], true)
+			line := "="
+			for _, p := range slices.Sorted(maps.Keys(held)) {
+				line += fmt.Sprintf(" %d", p)
+			}
+			fmt.Println(line)
+		})}
+	if len(more) > 0 {
+		opts = append(opts, kgo.InstanceID(more[0]))
+	}
+	c, err := kgo.NewClient(opts...)
+	check(err)
+	for ctx.Err() == nil {
+		f := c.PollRecords(ctx, 1)
+		f.EachRecord(func(r *kgo.Record) {
+			show(r)
+			if err := c.CommitRecords(context.Background(), r); err != nil { // it is somebody else's by now
+				fmt.Fprintln(os.Stderr, err)
+			}
+		})
+		c.AllowRebalance()
+	}
+	c.CloseAllowingRebalance()
+}
+
+func stream(ctx context.Context, bootstrap, topic string, count int) {
+	c, err := kgo.NewClient(kgo.SeedBrokers(bootstrap), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerBatchCompression(kgo.NoCompression()))
+	check(err)
+	acked := 0
+	for i := range count {
+		r := &kgo.Record{Topic: topic, Partition: int32(i % 4), Value: []byte(strconv.Itoa(i))}
+		c.Produce(ctx, r, func(_ *kgo.Record, err error) {
+			check(err)
+			if acked++; acked%20 == 0 {
+				fmt.Println("+", acked)
+			}
+		})
+		time.Sleep(3 * time.Millisecond)
+	}
+	check(c.Flush(ctx))
+	c.Close()
+}
+
+func step(ctx context.Context, a *kadm.Client, topic, what string) string {
+	switch what {
+	case "create":
+		_, err := a.CreateTopic(ctx, 2, 1, map[string]*string{"retention.ms": kadm.StringPtr("3600000")}, topic)
+		check(err)
+		return "created"
+	case "describe":
+		topics, err := a.ListTopics(ctx, topic)
+		check(err)
+		configs, err := a.DescribeTopicConfigs(ctx, topic)
+		check(err)
+		for _, c := range configs[0].Configs {
+			if c.Key == "retention.ms" {
+				return fmt.Sprintf("partitions %d retention.ms %s", len(topics[topic].Partitions), c.MaybeValue())
+			}
+		}
+		return "no retention.ms"
+	case "alter":
+		set := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "retention.ms", Value: kadm.StringPtr("7200000")}}
+		answers, err := a.AlterTopicConfigs(ctx, set, topic)
+		check(err)
+		check(answers[0].Err)
+		return "altered"
+	case "grow":
+		answers, err := a.UpdatePartitions(ctx, 3, topic)
+		check(err)
+		check(answers.Error())
+		return "grown"
+	case "list":
+		topics, err := a.ListTopics(ctx)
+		check(err)
+		if topics.Has(topic) {
+			return "listed yes"
+		}
+		return "listed no"
+	}
+	answers, err := a.DeleteTopics(ctx, topic)
+	check(err)
+	check(answers.Error())
+	return "deleted"
+}
+
 func main() {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	if os.Args[1] == "produce" {
-		produce(ctx, os.Args[2], os.Args[3], os.Args[4])
-		return
+	what, bootstrap, topic, more := os.Args[1], os.Args[2], os.Args[3], os.Args[4:]
+	number := func(i int) (n int) {
+		if len(more) > i {
+			n, _ = strconv.Atoi(more[i])
+		}
+		return n
 	}
-	count := 0
-	if len(os.Args) > 5 {
-		count, _ = strconv.Atoi(os.Args[5])
+	switch what {
+	case "produce":
+		produce(ctx, bootstrap, topic, more[0])
+	case "consume":
+		consume(ctx, bootstrap, topic, more[0], number(1))
+	case "group":
+		group(ctx, bootstrap, topic, more[0], more[1:])
+	case "stream":
+		stream(ctx, bootstrap, topic, number(0))
+	case "admin":
+		c, err := kgo.NewClient(kgo.SeedBrokers(bootstrap))
+		check(err)
+		for _, s := range more {
+			fmt.Println(step(ctx, kadm.NewClient(c), topic, s))
+		}
 	}
-	consume(ctx, os.Args[2], os.Args[3], os.Args[4], count)
 }

@@ -5,21 +5,33 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.NewPartitions;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.Consumer;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -145,12 +157,123 @@ public class Client {
 		}
 	}
 
+	/** Prints what it is assigned when that changes: with the cooperative assignor that is more than the callback says. */
+	static void group(String bootstrap, String topic, String name, String instance) throws Exception {
+		var p = new Properties();
+		p.put("bootstrap.servers", bootstrap);
+		p.put("group.id", name);
+		p.put("enable.auto.commit", "false");
+		p.put("auto.offset.reset", "earliest");
+		p.put("session.timeout.ms", "6000");
+		p.put("heartbeat.interval.ms", "500");
+		if (instance != null)
+			p.put("group.instance.id", instance);
+		var c = new KafkaConsumer<>(p, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+		var stopped = new AtomicBoolean();
+		Thread main = Thread.currentThread();
+		Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+			stopped.set(true);
+			try {
+				main.join(20000);
+			} catch (InterruptedException e) {
+			}
+			Runtime.getRuntime().halt(0);   // SIGTERM is how it is asked to leave
+		}));
+		c.subscribe(List.of(topic), new ConsumerRebalanceListener() {
+			public void onPartitionsRevoked(Collection<TopicPartition> parts) {
+			}
+
+			public void onPartitionsAssigned(Collection<TopicPartition> parts) {
+				var line = new StringBuilder("=");
+				c.assignment().stream().mapToInt(TopicPartition::partition).sorted().forEach(i -> line.append(" ").append(i));
+				System.out.println(line);
+			}
+		});
+		while (!stopped.get()) {
+			for (var r : c.poll(Duration.ofMillis(200))) {
+				show(r);
+				try {
+					c.commitSync(Map.of(new TopicPartition(topic, r.partition()), new OffsetAndMetadata(r.offset() + 1)));
+				} catch (CommitFailedException | RebalanceInProgressException e) {  // it is somebody else's by now
+					System.err.println(e);
+				}
+			}
+		}
+		c.close();
+	}
+
+	static void stream(String bootstrap, String topic, int count) throws Exception {
+		var p = new Properties();
+		p.put("bootstrap.servers", bootstrap);
+		p.put("linger.ms", "5");
+		var acked = new AtomicInteger();
+		List<Future<RecordMetadata>> sent = new ArrayList<>();
+		try (var producer = new KafkaProducer<>(p, new ByteArraySerializer(), new ByteArraySerializer())) {
+			for (int i = 0; i < count; i++) {
+				var r = new ProducerRecord<byte[], byte[]>(topic, i % 4, null, String.valueOf(i).getBytes());
+				sent.add(producer.send(r, (m, e) -> {
+					if (e == null && acked.incrementAndGet() % 20 == 0)
+						System.out.println("+ " + acked.get());
+				}));
+				Thread.sleep(3);
+			}
+			for (var f : sent)
+				f.get();
+		}
+	}
+
+	static String step(Admin a, String topic, String what) throws Exception {
+		var resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
+		switch (what) {
+		case "create":
+			a.createTopics(List.of(new NewTopic(topic, 2, (short)1).configs(Map.of("retention.ms", "3600000")))).all().get();
+			return "created";
+		case "describe":
+			int n = a.describeTopics(List.of(topic)).allTopicNames().get().get(topic).partitions().size();
+			String ms = a.describeConfigs(List.of(resource)).all().get().get(resource).get("retention.ms").value();
+			return "partitions " + n + " retention.ms " + ms;
+		case "alter":
+			var op = new AlterConfigOp(new ConfigEntry("retention.ms", "7200000"), AlterConfigOp.OpType.SET);
+			a.incrementalAlterConfigs(Map.of(resource, List.of(op))).all().get();
+			return "altered";
+		case "grow":
+			a.createPartitions(Map.of(topic, NewPartitions.increaseTo(3))).all().get();
+			return "grown";
+		case "list":
+			return "listed " + (a.listTopics().names().get().contains(topic) ? "yes" : "no");
+		default:
+			a.deleteTopics(List.of(topic)).all().get();
+			return "deleted";
+		}
+	}
+
+	static void admin(String bootstrap, String topic, List<String> steps) throws Exception {
+		try (var a = Admin.create(Map.of("bootstrap.servers", bootstrap))) {
+			for (String s : steps)
+				System.out.println(step(a, topic, s));
+		}
+	}
+
 	public static void main(String[] args) throws Exception {
-		if (args[0].equals("produce"))
+		String more = args.length > 4 ? args[4] : null;
+		switch (args[0]) {
+		case "produce":
 			produce(args[1], args[2], args[3]);
-		else if (args[0].equals("describe"))
+			break;
+		case "consume":
+			consume(args[1], args[2], args[3], more == null ? 0 : Integer.parseInt(more));
+			break;
+		case "group":
+			group(args[1], args[2], args[3], more);
+			break;
+		case "stream":
+			stream(args[1], args[2], Integer.parseInt(args[3]));
+			break;
+		case "describe":
 			describe(args[1], args[2]);
-		else
-			consume(args[1], args[2], args[3], args.length > 4 ? Integer.parseInt(args[4]) : 0);
+			break;
+		default:
+			admin(args[1], args[2], List.of(args).subList(3, args.length));
+		}
 	}
 }
