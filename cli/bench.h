@@ -18,7 +18,7 @@ struct bench_options {
 	bool no_read, producer, keep, json;
 	/* of Kafka alone */
 	bool kafka, tail;
-	uint64_t partitions;
+	uint64_t partitions, replays;
 	const char *bootstrap, *acks, *codec;
 	int16_t acks_number;
 	unsigned codec_number;

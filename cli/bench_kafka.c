@@ -26,6 +26,7 @@
 /* One partition; the same index as in the topics. */
 struct part {
 	uint64_t sent, position;        /* records: all of them, and those that were read */
+	uint64_t again;                 /* times that they are read once more from the start */
 	struct buf times;               /* with --tail: when each batch was sent that is not read yet, u64 */
 };
 
@@ -139,7 +140,16 @@ static bool on_produced(void *arg, unsigned connection, uint64_t number, void *s
 
 static bool part_is_over(const struct bench *b, unsigned part)
 {
-	return b->producing == 0 && b->part[part].position >= b->part[part].sent;
+	return b->producing == 0 && b->part[part].again == 0 && b->part[part].position >= b->part[part].sent;
+}
+
+/* At the end it begins again, if it shall. */
+static void part_again(const struct bench *b, struct part *p)
+{
+	if (b->producing > 0 || p->again == 0 || p->position < p->sent)
+		return;
+	p->again--;
+	p->position = 0;
 }
 
 /* The partitions of one topic, of `n` that stand together in the lane, beginning with another one each time. */
@@ -241,6 +251,7 @@ static bool take_batches(struct bench *b, unsigned part, struct slice bytes)
 			return out_of_order(b, part, &batch);
 		p->position += batch.record_count;
 		b->got += batch.record_count;
+		part_again(b, p);
 		bytes = slice_of(bytes.p + size, bytes.n - (size_t)size);
 	}
 	return true;
@@ -422,8 +433,10 @@ int bench_kafka(struct bench_run *r)
 	b->n_lanes = (unsigned)b->o->connections;
 	b->part = must_calloc(b->n_parts, sizeof(*b->part));
 	b->lane = must_calloc(b->n_lanes, sizeof(*b->lane));
-	for (unsigned i = 0; i < b->n_parts; i++)
+	for (unsigned i = 0; i < b->n_parts; i++) {
 		buf_init(&b->part[i].times, TIMES_MAX);
+		b->part[i].again = b->o->replays - 1;
+	}
 	region_init(&b->region, REGION_MAX);
 	int code = kafka_client_open(&b->client, b->o->bootstrap);
 	if (code == CLI_OK)

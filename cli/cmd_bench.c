@@ -104,6 +104,8 @@ static int take_kafka(struct bench_options *o, const char *protocol, const char 
 		return cli_fail(CLI_USAGE, "--streams times --partitions is at most %d", PARTITIONS_MAX);
 	if (o->tail && o->no_read)
 		return cli_fail(CLI_USAGE, "--tail and --no-read exclude each other");
+	if (o->replays > 1 && (o->tail || o->no_read))
+		return cli_fail(CLI_USAGE, "--replays reads afterwards: not with --tail or --no-read");
 	if (o->tail && o->connections > o->streams * o->partitions)
 		return cli_fail(CLI_USAGE, "--tail needs a partition for each of the --connections");
 	int code = take_acks(o);
@@ -113,14 +115,15 @@ static int take_kafka(struct bench_options *o, const char *protocol, const char 
 int cmd_bench(struct cli *cli, int argc, char **argv)
 {
 	struct bench_options o = { .json = cli->json, .record_size = 1024, .duration = 15, .in_flight = 32, .batch = 1,
-				   .streams = 1, .connections = 1, .interval = 1, .partitions = 1 };
+				   .streams = 1, .connections = 1, .interval = 1, .partitions = 1, .replays = 1 };
 	const char *protocol = "pico", *output = "text";
 	struct bound bounds[] = {
 		{ "--record-size", NULL, 1, 16u << 20, &o.record_size }, { "--duration", NULL, 1, 86400, &o.duration },
 		{ "--in-flight", NULL, 1, 10000, &o.in_flight }, { "--batch", NULL, 1, 100000, &o.batch },
 		{ "--target-mibps", NULL, 0, 1000000, &o.target_mibps }, { "--streams", NULL, 1, 10000, &o.streams },
 		{ "--connections", NULL, 1, 1000, &o.connections }, { "--warmup", NULL, 0, 86400, &o.warmup },
-		{ "--interval", NULL, 0, 86400, &o.interval }, { "--partitions", NULL, 1, 1024, &o.partitions }, { 0 }
+		{ "--interval", NULL, 0, 86400, &o.interval }, { "--partitions", NULL, 1, 1024, &o.partitions },
+		{ "--replays", NULL, 1, 1000000, &o.replays }, { 0 }
 	};
 	const struct cli_option options[] = {
 		{ "--record-size", &bounds[0].text, NULL }, { "-b", &bounds[0].text, NULL },
@@ -130,13 +133,13 @@ int cmd_bench(struct cli *cli, int argc, char **argv)
 		{ "--target-mibps", &bounds[4].text, NULL }, { "-t", &bounds[4].text, NULL },
 		{ "--streams", &bounds[5].text, NULL }, { "--connections", &bounds[6].text, NULL },
 		{ "--warmup", &bounds[7].text, NULL }, { "--interval", &bounds[8].text, NULL },
-		{ "--partitions", &bounds[9].text, NULL }, { "--bootstrap", &o.bootstrap, NULL },
+		{ "--partitions", &bounds[9].text, NULL }, { "--replays", &bounds[10].text, NULL }, { "--bootstrap", &o.bootstrap, NULL },
 		{ "--acks", &o.acks, NULL }, { "--codec", &o.codec, NULL }, { "--tail", NULL, &o.tail },
 		{ "--no-read", NULL, &o.no_read }, { "--producer", NULL, &o.producer }, { "--keep", NULL, &o.keep },
 		{ "--protocol", &protocol, NULL }, { "--output", &output, NULL }, { 0 }
 	};
 	int code = cli_parse(argc, argv, options, NULL);
-	const char *given = bounds[9].text != NULL ? "--partitions" : o.bootstrap != NULL ? "--bootstrap"
+	const char *given = bounds[9].text != NULL ? "--partitions" : bounds[10].text != NULL ? "--replays" : o.bootstrap != NULL ? "--bootstrap"
 		: o.acks != NULL ? "--acks" : o.codec != NULL ? "--codec" : o.tail ? "--tail" : NULL;
 	o.bootstrap = o.bootstrap != NULL ? o.bootstrap : "127.0.0.1:9092";
 	o.acks = o.acks != NULL ? o.acks : "all";

@@ -80,6 +80,7 @@ const struct cli_command cli_commands[] = {
 	  "  --bootstrap HOST:PORT where the node is (127.0.0.1:9092)\n"
 	  "  --partitions N        of each topic (1)              --acks all|1|0    all: idempotent (all)\n"
 	  "  --tail                consume while producing: the time is from producer to consumer\n"
+	  "  --replays N           read everything so many times (1)\n"
 	  "  --codec none|gzip|snappy|lz4|zstd                    of the batches (none)\n\n"
 	  "  pico bench -d 10 --batch 100 --connections 4 --output json\n"
 	  "  pico bench --protocol kafka -n 64 -w 5 --partitions 16\n", cmd_bench },

@@ -78,6 +78,7 @@ def _():
                            (("--partitions", "2"), "--partitions needs --protocol kafka"),
                            (("--tail",), "--tail needs --protocol kafka"),
                            (("--acks", "all"), "--acks needs --protocol kafka"),
+                           (("--replays", "2"), "--replays needs --protocol kafka"),
                            (("--codec", "none"), "--codec needs --protocol kafka"),
                            (("--bootstrap", "h:1"), "--bootstrap needs --protocol kafka")):
         tap.same(bench(*options, code=2), ("", f"pico: {words}\n"), options)
@@ -87,6 +88,7 @@ def _():
                            (("--partitions", "1024", "--streams", "10"), "--streams times --partitions is at most 10000"),
                            (("--tail", "--no-read"), "--tail and --no-read exclude each other"),
                            (("--tail", "--connections", "2"), "--tail needs a partition for each of the --connections"),
+                           (("--replays", "2", "--no-read"), "--replays reads afterwards: not with --tail or --no-read"),
                            (("--acks", "1", "--producer"), "--producer: an idempotent producer needs --acks all"),
                            (("--bootstrap", "host"), '--bootstrap takes HOST:PORT, not "host"'),
                            (("--bootstrap", "host:1x"), '--bootstrap takes HOST:PORT, not "host:1x"')):
@@ -183,6 +185,8 @@ def _():
         assert all(n > 0 and n % 7 == 0 for nexts in found.values() for n in nexts), found
         for name in found:
             tap.same(node.http("DELETE", name).status, 204)
+    r = kafka("--partitions", "4", "--connections", "2", "-n", "20", "--replays", "3")
+    tap.same(r["read"]["records"], 3 * r["write"]["records"])
     r = kafka("--partitions", "4", "--connections", "2", "--no-read", "--producer")
     tap.same(r["read"], None)
     tap.same(streams(), {})

@@ -26,4 +26,4 @@ endif
 bench: all $(bench_targets) t/objstore-tool
 	PICO_SRC=$(abs_srcdir) PICO_BUILD=$(abs_builddir) $(srcdir)/t/bench/bench.py $(BENCH)
 EXTRA_DIST += t/bench/README t/bench/bench.py t/bench/bench_engine.py t/bench/bench_http.py t/bench/bench_kafka.py t/bench/bench_topics.py
-EXTRA_DIST += t/bench/bench_cold.py t/bench/figures.py
+EXTRA_DIST += t/bench/bench_clients.py t/bench/bench_cold.py t/bench/figures.py
