@@ -396,8 +396,6 @@ conformance: all
 client-matrix: all
 	$(srcdir)/t/clients/install
 	PICO_CLIENTS=all $(srcdir)/t/run --build $(builddir) $(srcdir)/t/50-broker-tls.py \
-		$(srcdir)/t/50-broker-clients.py $(srcdir)/t/50-broker-bytes.py
-	PICO_CLIENTS=all $(srcdir)/t/run --build $(builddir) \
 		$(srcdir)/t/50-broker-clients.py $(srcdir)/t/50-broker-bytes.py $(srcdir)/t/50-broker-admin-clients.py \
 		$(srcdir)/t/50-broker-members.py
 EXTRA_DIST += t/conformance/librdkafka

@@ -89,7 +89,7 @@ def group(bootstrap, topic, name, instance=None):
 
 
 def stream(bootstrap, topic, count):
-    p = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": 60000})
+    p = Producer({**client(bootstrap), "enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": 60000})
     acked, errors = [], []
 
     def done(error, _):
@@ -130,7 +130,7 @@ def step(a, topic, what):
 
 
 def admin(bootstrap, topic, *steps):
-    a = AdminClient({"bootstrap.servers": bootstrap})
+    a = AdminClient(client(bootstrap))
     for what in steps:
         print(step(a, topic, what), flush=True)
 

@@ -86,7 +86,7 @@ def group(bootstrap, topic, name):
 
 
 def stream(bootstrap, topic, count):
-    p = KafkaProducer(bootstrap_servers=bootstrap, linger_ms=5, acks="all", retries=100)
+    p = KafkaProducer(**client(bootstrap), linger_ms=5, acks="all", retries=100)
     acked, futures = [], []
 
     def done(_):
@@ -127,7 +127,7 @@ def step(a, topic, what):
 
 
 def admin(bootstrap, topic, *steps):
-    a = KafkaAdminClient(bootstrap_servers=bootstrap)
+    a = KafkaAdminClient(**client(bootstrap))
     for what in steps:
         print(step(a, topic, what), flush=True)
     a.close()

@@ -203,9 +203,9 @@ func group(ctx context.Context, bootstrap, topic, name string, more []string) {
 			}
 		}
 	}
-	opts := []kgo.Opt{kgo.SeedBrokers(bootstrap), kgo.ConsumerGroup(name), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.SessionTimeout(6 * time.Second),
-		kgo.HeartbeatInterval(500 * time.Millisecond), kgo.BlockRebalanceOnPoll(),
+	opts := append(seeds(bootstrap), kgo.ConsumerGroup(name), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.SessionTimeout(6*time.Second),
+		kgo.HeartbeatInterval(500*time.Millisecond), kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, gone map[string][]int32) { change(gone[topic], false) }),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, gone map[string][]int32) { change(gone[topic], false) }),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, come map[string][]int32) {
@@ -215,7 +215,7 @@ func group(ctx context.Context, bootstrap, topic, name string, more []string) {
 				line += fmt.Sprintf(" %d", p)
 			}
 			fmt.Println(line)
-		})}
+		}))
 	if len(more) > 0 {
 		opts = append(opts, kgo.InstanceID(more[0]))
 	}
@@ -235,8 +235,8 @@ func group(ctx context.Context, bootstrap, topic, name string, more []string) {
 }
 
 func stream(ctx context.Context, bootstrap, topic string, count int) {
-	c, err := kgo.NewClient(kgo.SeedBrokers(bootstrap), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.ProducerBatchCompression(kgo.NoCompression()))
+	c, err := kgo.NewClient(append(seeds(bootstrap), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerBatchCompression(kgo.NoCompression()))...)
 	check(err)
 	acked := 0
 	for i := range count {
@@ -315,7 +315,7 @@ func main() {
 	case "stream":
 		stream(ctx, bootstrap, topic, number(0))
 	case "admin":
-		c, err := kgo.NewClient(kgo.SeedBrokers(bootstrap))
+		c, err := kgo.NewClient(seeds(bootstrap)...)
 		check(err)
 		for _, s := range more {
 			fmt.Println(step(ctx, kadm.NewClient(c), topic, s))

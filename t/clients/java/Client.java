@@ -159,8 +159,7 @@ public class Client {
 
 	/** Prints what it is assigned when that changes: with the cooperative assignor that is more than the callback says. */
 	static void group(String bootstrap, String topic, String name, String instance) throws Exception {
-		var p = new Properties();
-		p.put("bootstrap.servers", bootstrap);
+		var p = client(bootstrap);
 		p.put("group.id", name);
 		p.put("enable.auto.commit", "false");
 		p.put("auto.offset.reset", "earliest");
@@ -203,8 +202,7 @@ public class Client {
 	}
 
 	static void stream(String bootstrap, String topic, int count) throws Exception {
-		var p = new Properties();
-		p.put("bootstrap.servers", bootstrap);
+		var p = client(bootstrap);
 		p.put("linger.ms", "5");
 		var acked = new AtomicInteger();
 		List<Future<RecordMetadata>> sent = new ArrayList<>();
@@ -248,7 +246,7 @@ public class Client {
 	}
 
 	static void admin(String bootstrap, String topic, List<String> steps) throws Exception {
-		try (var a = Admin.create(Map.of("bootstrap.servers", bootstrap))) {
+		try (var a = Admin.create(client(bootstrap))) {
 			for (String s : steps)
 				System.out.println(step(a, topic, s));
 		}
