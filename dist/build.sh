@@ -3,9 +3,9 @@
 
 BUILD_PACKAGES=(gcc libc6-dev make autoconf automake pkg-config protobuf-c-compiler libprotobuf-c-dev libuv1-dev
 	libsqlite3-dev libcurl4-openssl-dev libexpat1-dev libssl-dev libisal-dev zlib1g-dev libsnappy-dev
-	liblz4-dev libzstd-dev uthash-dev python3 curl ca-certificates)
+	libnghttp2-dev liblz4-dev libzstd-dev uthash-dev python3 curl ca-certificates)
 TEST_PACKAGES=(libcmocka-dev python3 openssl strace binutils procps mandoc universal-ctags
-	util-linux kcat python3-kafka python3-snappy python3-lz4 python3-zstandard python3-venv)
+	util-linux nghttp2-client python3-h2 kcat python3-kafka python3-snappy python3-lz4 python3-zstandard python3-venv)
 
 # For make s3-matrix: Ceph's S3 gateway, and what installs the others.
 S3_PACKAGES=(ceph-mon ceph-osd radosgw python3-venv)

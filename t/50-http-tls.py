@@ -35,18 +35,21 @@ def ask(connection, method, path, body=None):
 n = Secure("--header-timeout-ms=2000")
 
 
-@tap.test("curl: creates, appends 6 MB in one body, reads them; http/1.1 is agreed on")
+@tap.test("curl: creates, appends 6 MB in one body, reads them, over HTTP/2 and HTTP/1.1, whichever is agreed on")
 def curl():
     n.start()
     same(n.curl("/s", "-X", "PUT", "-w", "%{http_code}"), (0, b"201"), "create")
     with open(os.path.join(n.dir, "big"), "wb") as f:
         f.write(BIG)
     code, out = n.curl("/s", "--data-binary", "@" + f.name, "-H", "Content-Type: application/octet-stream", "-w", "%{http_code} %{http_version}")
-    same((code, out), (0, b"200 1.1"), "append")
+    same((code, out), (0, b"200 2"), "append")
     same(n.curl("/s?format=raw&bytes=7000000"), (0, BIG), "read")
+    same(n.curl("/s?format=raw&bytes=7000000", "--http1.1"), (0, BIG), "read over HTTP/1.1")
     same(n.http("GET", "/s?format=raw&bytes=7000000").body, BIG, "the same without TLS")
-    verbose = subprocess.run(["curl", "-sv", "--cacert", n.ca.pem, f"https://localhost:{n.tls_port}/s?seq=now"], capture_output=True, text=True).stderr
-    assert "ALPN: server accepted http/1.1" in verbose, verbose
+    for option, word in ("--http2", "h2"), ("--http1.1", "http/1.1"):
+        verbose = subprocess.run(["curl", "-sv", option, "--cacert", n.ca.pem, f"https://localhost:{n.tls_port}/s?seq=now"],
+                                 capture_output=True, text=True).stderr
+        assert f"ALPN: server accepted {word}\n" in verbose, verbose
 
 
 @tap.test("keep-alive, pipelined requests, a long poll that is answered by an append of another connection")

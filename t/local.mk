@@ -171,8 +171,8 @@ LOOPBACK = t/lib/loopback.c t/lib/loopback.h t/lib/scripted_node.c t/lib/scripte
 HTTP_WORLD = t/lib/http_world.c t/lib/http_world.h $(LOOPBACK)
 t_40_worker_http_SOURCES = t/40-worker-http.c $(HTTP_WORLD)
 t_40_worker_conn_SOURCES = t/40-worker-conn.c $(HTTP_WORLD)
-t_40_worker_conn_LDADD = worker-http/libworkerhttp.a $(STORAGED_LIBS) $(CMOCKA_LIBS)
-t_40_worker_http_LDADD = worker-http/libworkerhttp.a $(STORAGED_LIBS) $(CMOCKA_LIBS)
+t_40_worker_conn_LDADD = $(WORKER_HTTP_LIBS) $(STORAGED_LIBS) $(CMOCKA_LIBS)
+t_40_worker_http_LDADD = $(WORKER_HTTP_LIBS) $(STORAGED_LIBS) $(CMOCKA_LIBS)
 
 check_PROGRAMS += t/00-unit-fetch-session
 t_00_unit_fetch_session_SOURCES = t/unit/fetch_session.c
@@ -344,6 +344,7 @@ t_kmsg_tool_LDADD = $(COMMON_LIBS)
 EXTRA_DIST += t/10-kmsg-differential.py t/10-kmsg-wire.py t/lib/kafka_wire.py t/golden/kafka_messages.py t/golden/kafka_messages.txt
 
 EXTRA_DIST += t/run t/all-checks t/00-headers.t t/90-layers.t t/90-tidy.t t/lib/tree.py
+EXTRA_DIST += t/lib/h2_wire.py t/50-http-h2.py
 EXTRA_DIST += t/run t/all-checks t/00-headers.t t/90-layers.t t/lib/tree.py
 # What the disk gives, for make bench.
 noinst_PROGRAMS += t/bench/bench-disk

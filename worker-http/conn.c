@@ -81,6 +81,13 @@ struct conn *conn_next(const struct conn *c)
 	return c->next;
 }
 
+void conn_become(struct conn *c, const struct conn_version *version)
+{
+	c->version->done(c);
+	c->version = version;
+	version->open(c);
+}
+
 /* ------------------------------------------------------------------ time */
 
 uint64_t conn_now(const struct conn *c)
@@ -353,7 +360,7 @@ void conn_wake(struct conn *c)
 
 void conn_kick(struct conn *c)
 {
-	c->since_ms = conn_now(c); /* the time not spent reading was ours */
+	c->since_ms = c->kicked_ms = conn_now(c); /* the time not spent reading was ours */
 	conn_wake(c);
 }
 
@@ -405,7 +412,7 @@ static int open_sock(struct conn *c, int fd, bool tls)
 		.events = &events,
 		.arg = c,
 		.tls = tls ? *s->tls : NULL,
-		.alpn = "http/1.1",
+		.alpn = "h2,http/1.1",
 		.handshake_ms = s->conf->header_timeout_ms,
 	}, fd, &c->sock);
 }
@@ -420,7 +427,7 @@ static server_route_fn *route_of(const char *protocol)
 void conn_new(struct server *s, int fd, const uint8_t address[16], const struct child_listener *from)
 {
 	struct conn *c = must_calloc(1, sizeof(*c));
-	*c = (struct conn){ .magic = CONN_MAGIC, .server = s, .last = &c->first, .version = &conn_h1 };
+	*c = (struct conn){ .magic = CONN_MAGIC, .server = s, .last = &c->first, .version = &conn_begin };
 	c->route = route_of(from->protocol);
 	c->secure = from->tls;
 	int r = open_sock(c, fd, from->tls);

@@ -35,7 +35,7 @@ struct conn_version {
 	/* What had come before the drain is taken: nothing new is from now on. */
 	void (*drain)(struct conn *c);
 };
-extern const struct conn_version conn_h1;
+extern const struct conn_version conn_begin, conn_h1, conn_h2;
 
 struct conn {
 	unsigned magic;
@@ -53,6 +53,7 @@ struct conn {
 
 	struct request *first, **last;  /* the queue, in order of arrival; owned */
 	unsigned n_requests;
+	unsigned n_preface;             /* bytes of HTTP/2's that have come, of conn_begin */
 	size_t queued;                  /* bytes that requests and answers hold */
 
 	struct buf out;                 /* what is sent next */
@@ -62,6 +63,7 @@ struct conn {
 
 	uint64_t since_ms;              /* of the last thing that the time-out of its state counts from */
 	uint64_t sent_ms;               /* the socket took something */
+	uint64_t kicked_ms;             /* it was read again, storaged having had no room */
 	bool timing_head;               /* since_ms is the first byte of a head */
 	bool no_input;                  /* no more requests are taken */
 	bool closing;                   /* close when all is sent */
@@ -70,6 +72,8 @@ struct conn {
 };
 
 uint64_t conn_now(const struct conn *c);
+/* The other version is spoken from now on; the one before had nothing. */
+void conn_become(struct conn *c, const struct conn_version *version);
 /* conn_run() at the end of the loop's turn. */
 void conn_wake(struct conn *c);
 static inline bool conn_is_sending(const struct conn *c) { return buf_len(&c->out) > 0 || c->n_behind > 0; }

@@ -145,7 +145,7 @@ static void scan_restart(struct http1 *p)
 
 /* ------------------------------------------------------------------ the request line */
 
-static bool parse_target(struct http1_head *h, struct slice target)
+bool http1_take_target(struct http1_head *h, struct slice target)
 {
 	for (size_t i = 0; i < target.n; i++)
 		if (target.p[i] <= 0x20 || target.p[i] >= 0x7f || target.p[i] == '#')
@@ -193,7 +193,7 @@ static bool parse_request_line(struct http1 *p, struct http1_head *h, struct sli
 	if (version.p[5] != '1' || version.p[7] > '1')
 		return http1_fail(p, 505, "only HTTP/1.1 and HTTP/1.0 are spoken here"), false;
 	h->minor = version.p[7] - '0';
-	if (!parse_target(h, target))
+	if (!http1_take_target(h, target))
 		return http1_fail(p, 400, "malformed request target"), false;
 	return true;
 }
@@ -214,7 +214,7 @@ static bool parse_field(struct http1 *p, struct slice line, struct http1_field *
 	return true;
 }
 
-static bool is_host(struct slice v)
+bool http1_is_host(struct slice v)
 {
 	for (size_t i = 0; i < v.n; i++)
 		if (v.p[i] <= 0x20 || v.p[i] >= 0x7f || strchr(",/@?#\\<>\"{}|^`", v.p[i]) != NULL)
@@ -222,7 +222,7 @@ static bool is_host(struct slice v)
 	return true;
 }
 
-static bool parse_length(struct slice v, uint64_t *ret_length)
+bool http1_take_length(struct slice v, uint64_t *ret_length)
 {
 	uint64_t length = 0;
 	if (v.n < 1 || v.n > 18)
@@ -257,10 +257,10 @@ static bool take_connection(struct framing *f, struct slice list)
 static bool take_field(struct http1 *p, struct http1_head *h, struct framing *f, const struct http1_field *field)
 {
 	if (http1_is_word(field->name, "host")) {
-		if (++f->n_hosts > 1 || !is_host(field->value))
+		if (++f->n_hosts > 1 || !http1_is_host(field->value))
 			return http1_fail(p, 400, "repeated or malformed Host"), false;
 	} else if (http1_is_word(field->name, "content-length")) {
-		if (++f->n_lengths > 1 || !parse_length(field->value, &h->content_length))
+		if (++f->n_lengths > 1 || !http1_take_length(field->value, &h->content_length))
 			return http1_fail(p, 400, "repeated or malformed Content-Length"), false;
 		h->has_length = true;
 	} else if (http1_is_word(field->name, "transfer-encoding")) {

@@ -87,5 +87,11 @@ void http1_shrink(struct http1 *p, size_t keep);
 bool http1_is_word(struct slice s, const char *lower);
 /* RFC 9110 token characters. */
 bool http1_is_token(struct slice s);
+/* A host with or without port; empty, too. */
+bool http1_is_host(struct slice s);
+/* Digits that fit. */
+bool http1_take_length(struct slice s, uint64_t *ret_length);
+/* Sets path and query; head->method stands already. */
+bool http1_take_target(struct http1_head *head, struct slice target);
 
 #endif

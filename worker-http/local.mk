@@ -27,7 +27,9 @@ worker_http_libworkerhttp_a_SOURCES = \
 	worker-http/ds_route.c \
 	worker-http/ds_topic.c \
 	worker-http/encode.c worker-http/encode.h \
+	worker-http/conn_begin.c worker-http/conn_h1.c worker-http/conn_h2.c \
 	worker-http/http1.c worker-http/http1.h \
+	worker-http/http2.c worker-http/http2.h \
 	worker-http/pico.h \
 	worker-http/pico_append.c \
 	worker-http/pico_binary.c \
@@ -52,4 +54,5 @@ worker_http_libworkerhttp_a_SOURCES = \
 
 pkglibexec_PROGRAMS += worker-http/worker-http
 worker_http_worker_http_SOURCES = worker-http/main.c
-worker_http_worker_http_LDADD = worker-http/libworkerhttp.a $(COMMON_LIBS)
+WORKER_HTTP_LIBS = worker-http/libworkerhttp.a $(NGHTTP2_LIBS)
+worker_http_worker_http_LDADD = $(WORKER_HTTP_LIBS) $(COMMON_LIBS)

@@ -59,6 +59,7 @@ struct request *request_new(struct server *server, const struct http1_head *head
 	struct request *r = must_calloc(1, sizeof(*r));
 	r->magic = REQUEST_MAGIC;
 	r->server = server;
+	r->piece_max = server->conf->conn_buffer_size / 2;
 	if (head != NULL)
 		copy_head(r, head);
 	choose_id(r);
@@ -146,6 +147,8 @@ void request_call(struct request *r, enum ipc_type type, ProtobufCMessage *messa
 	r->call = topics_call(r->server->topics, type, message, payload, deadline_ms, cb, r);
 	if (topics_is_full(r->server->topics))
 		r->server->full = true;
+	if (type == IPC_WAIT) /* it is under way no more: another may start in its place */
+		r->on_answer(r);
 }
 
 /* ------------------------------------------------------------------ the answer */
@@ -284,5 +287,5 @@ void answer_break(struct request *r)
 
 size_t request_piece_max(const struct request *r)
 {
-	return r->server->conf->conn_buffer_size / 2;
+	return r->piece_max;
 }

@@ -74,9 +74,17 @@ struct request {
 	const struct route *route;      /* NULL: refused before it was whole */
 	bool complete;                  /* its body has come */
 	bool started;                   /* its handler was called */
-	void (*on_answer)(struct request *r);   /* there is something to send */
+	void (*on_answer)(struct request *r);   /* there is something to send, or it waits for news */
 	void *owner;
 	struct request *next;
+	size_t piece_max;
+	struct request_stream {         /* of HTTP/2 */
+		int32_t id;
+		size_t head_n;          /* bytes of its head */
+		size_t held;            /* of the body, for which the window was not opened again */
+		uint64_t since_ms;      /* something of it came, or left */
+		bool wide, expect, head_sent, waits, reset;
+	} stream;
 };
 
 /* ------------------------------------------------------------------ the question */
@@ -126,7 +134,7 @@ void answer_ahead(struct request *r);
 /* It cannot go on: the connection is closed without completing it. */
 void answer_break(struct request *r);
 
-/* Two of these are conn-buffer-size: one that is sent and one that is made. */
+/* A request holds two of these: one that is sent and one that is made. */
 size_t request_piece_max(const struct request *r);
 
 /* ------------------------------------------------------------------ the connection's side */
