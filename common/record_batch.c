@@ -112,6 +112,47 @@ void record_batch_add(struct record_batch_writer *w, struct slice key, struct sl
 	w->count++;
 }
 
+/* The distance of a record's time from the first one's. False: it has none. */
+static bool take_time(struct record_batch_writer *w, int64_t ms, int64_t *ret_delta)
+{
+	must(w->timed || w->count == 0);
+	if (!w->timed)
+		w->base_ms = w->max_ms = ms;
+	w->timed = true;
+	if (ms > w->max_ms)
+		w->max_ms = ms;
+	return !__builtin_sub_overflow(ms, w->base_ms, ret_delta);
+}
+
+void record_batch_add_record(struct record_batch_writer *w, const struct record *r)
+{
+	int64_t delta = 0;
+	if (!take_time(w, r->timestamp_ms, &delta) || w->count == INT32_MAX)
+		w->out->failed = true;
+	if (w->out->failed)
+		return;
+	uint64_t size = 1 + wire_varlong_size(delta) + wire_varlong_size(w->count) + bytes_size(r->key) +
+			bytes_size(r->value) + wire_varlong_size(r->n_headers) + r->headers_raw.n;
+	size_t whole = wire_varlong_size((int64_t)size) + (size_t)size;
+	uint8_t *begin = size <= INT32_MAX ? buf_reserve(w->out, whole) : NULL;
+	if (begin == NULL) {
+		w->out->failed = true;
+		return;
+	}
+	uint8_t *p = wire_put_varlong(begin, (int64_t)size);
+	*p++ = 0; /* attributes */
+	p = wire_put_varlong(p, delta);
+	p = wire_put_varlong(p, w->count);
+	p = put_bytes(p, r->key);
+	p = put_bytes(p, r->value);
+	p = wire_put_varlong(p, r->n_headers);
+	if (r->headers_raw.n > 0)
+		memcpy(p, r->headers_raw.p, r->headers_raw.n);
+	must((size_t)(p - begin) + r->headers_raw.n == whole);
+	buf_commit(w->out, whole);
+	w->count++;
+}
+
 static void put_crc(uint8_t *batch, size_t n)
 {
 	put_be32(batch + BATCH_CRC_AT, crc32c(batch + BATCH_CRC_FROM, n - BATCH_CRC_FROM));
@@ -130,8 +171,10 @@ size_t record_batch_end(struct record_batch_writer *w)
 	put_be32(batch + BATCH_LENGTH_AT, (uint32_t)(n - BATCH_COUNTED_FROM));
 	put_be32(batch + BATCH_EPOCH_AT, UINT32_MAX);
 	batch[BATCH_MAGIC_AT] = BATCH_MAGIC;
-	put_be16(batch + BATCH_ATTRIBUTES_AT, BATCH_LOG_APPEND_TIME);
+	put_be16(batch + BATCH_ATTRIBUTES_AT, w->timed ? 0 : BATCH_LOG_APPEND_TIME);
 	put_be32(batch + BATCH_LAST_DELTA_AT, w->count - 1);
+	put_be64(batch + BATCH_BASE_TIMESTAMP_AT, (uint64_t)w->base_ms);
+	put_be64(batch + BATCH_MAX_TIMESTAMP_AT, (uint64_t)w->max_ms);
 	put_be64(batch + BATCH_PRODUCER_ID_AT, UINT64_MAX);
 	put_be16(batch + BATCH_PRODUCER_EPOCH_AT, UINT16_MAX);
 	put_be32(batch + BATCH_BASE_SEQUENCE_AT, UINT32_MAX);

@@ -59,13 +59,15 @@ struct record_batch {
 /* ------------------------------------------------------------------ writing */
 
 /*
- * Builds one uncompressed batch: LogAppendTime, timestamps 0, deltas 0, producer -1. Offsets,
- * times and CRC are storaged's to write (record_batch_stamp()).
+ * Builds one uncompressed batch: LogAppendTime, timestamps 0, deltas 0, producer -1; of records with times CreateTime and
+ * those. Offsets, times and CRC are storaged's to write (record_batch_stamp()).
  */
 struct record_batch_writer {
 	struct buf *out;                    /* borrowed; its bound is the batch's */
 	size_t start;                       /* of this batch in out, from out->begin */
 	uint32_t count;
+	bool timed;                         /* the records have times of their own */
+	int64_t base_ms, max_ms;            /* of those */
 };
 
 void record_batch_begin(struct record_batch_writer *w, struct buf *out);
@@ -75,6 +77,11 @@ void record_batch_begin(struct record_batch_writer *w, struct buf *out);
  */
 void record_batch_add(struct record_batch_writer *w, struct slice key, struct slice value,
 		      const struct record_header *headers, uint32_t n_headers);
+/*
+ * Adds a record that was read: its time, key, value and headers; the offset follows from its place. All records of a batch are
+ * added so, or none. Fails as above, and for times too far from each other.
+ */
+void record_batch_add_record(struct record_batch_writer *w, const struct record *r);
 /*
  * Fills in lengths, counts and a valid CRC. Returns the batch's size in bytes, 0 when out failed; a
  * batch without a record is a failure, too.

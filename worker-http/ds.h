@@ -20,6 +20,7 @@ struct conf;
 void ds_route(struct request *r);
 
 void ds_create(struct request *r);      /* PUT */
+void ds_fork(struct request *r);        /* PUT with Stream-Forked-From */
 void ds_append(struct request *r);      /* POST: append, close */
 void ds_read(struct request *r);        /* GET */
 void ds_head(struct request *r);        /* HEAD */
@@ -27,6 +28,10 @@ void ds_delete(struct request *r);      /* DELETE */
 
 /* The one function from a Topics error to the wire. */
 void ds_answer_error(struct request *r, const struct pico_error *e);
+/* The same of a PUT. */
+void ds_answer_put_error(struct request *r, const struct pico_error *e);
+/* 201 or 200. */
+void ds_answer_created(struct request *r, const Ipc__Topic *topic, bool created);
 /* 409: no stream, because it has several partitions. */
 void ds_answer_partitions(struct request *r);
 

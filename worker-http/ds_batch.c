@@ -12,7 +12,7 @@
 
 bool ds_is_json(struct slice content_type)
 {
-	return media_type_is(content_type, "application/json");
+	return media_type_same(content_type, slice_str("application/json"));
 }
 
 static void add(struct record_batch_writer *w, struct slice value, uint32_t *count)

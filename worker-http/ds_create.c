@@ -7,20 +7,33 @@
 #include "worker-http/ds.h"
 #include "worker-http/server.h"
 
+void ds_answer_created(struct request *r, const Ipc__Topic *topic, bool created)
+{
+	ds_put_topic(r, topic);
+	if (created)
+		ds_put_location(r);
+	answer_send_empty(r, created ? 201 : 200);
+}
+
+/* What is kept for its forks is in the way of a PUT. */
+void ds_answer_put_error(struct request *r, const struct pico_error *error)
+{
+	struct pico_error e = *error;
+	if (e.kind == PICO_GONE)
+		e.kind = PICO_CONFLICT;
+	ds_answer_error(r, &e);
+}
+
 static void on_created(void *arg, const struct pico_error *error, const ProtobufCMessage *m,
 		       struct topics_pieces *pieces)
 {
 	struct request *r = arg;
-	r->call = NULL;
-	if (error->kind != PICO_OK) {
-		ds_answer_error(r, error);
-		return;
-	}
 	const Ipc__CreateAnswer *a = (const Ipc__CreateAnswer *)m;
-	ds_put_topic(r, a->topic);
-	if (a->created)
-		ds_put_location(r);
-	answer_send_empty(r, a->created ? 201 : 200);
+	r->call = NULL;
+	if (error->kind != PICO_OK)
+		ds_answer_put_error(r, error);
+	else
+		ds_answer_created(r, a->topic, a->created);
 }
 
 /* Settings and first content. False when refused (answered). */
@@ -63,7 +76,7 @@ static void create(struct request *r)
 void ds_create(struct request *r)
 {
 	if (request_field(r, "stream-forked-from").n > 0)
-		answer_not_supported(r, "Stream-Forked-From");
+		ds_fork(r);
 	else if (request_field(r, "stream-fork-offset").n > 0 || request_field(r, "stream-fork-sub-offset").n > 0)
 		answer_bad_request(r, "Stream-Fork-Offset and Stream-Fork-Sub-Offset go with Stream-Forked-From");
 	else

@@ -23,6 +23,7 @@ worker_http_libworkerhttp_a_SOURCES = \
 	worker-http/ds_batch.c \
 	worker-http/ds_create.c \
 	worker-http/ds_error.c \
+	worker-http/ds_fork.c \
 	worker-http/ds_read.c \
 	worker-http/ds_route.c \
 	worker-http/ds_topic.c \

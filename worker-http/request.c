@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <strings.h>
 
 #include "common/json_scan.h"
 #include "common/must.h"
@@ -109,19 +110,26 @@ bool request_flag(const struct request *r, const char *lower)
 	return http1_is_word(request_field(r, lower), "true");
 }
 
-bool media_type_is(struct slice type, const char *lower)
+static struct slice media_type(struct slice type)
 {
 	const uint8_t *semicolon = type.n > 0 ? memchr(type.p, ';', type.n) : NULL;
 	if (semicolon != NULL)
 		type.n = (size_t)(semicolon - type.p);
 	while (type.n > 0 && (type.p[type.n - 1] == ' ' || type.p[type.n - 1] == '\t'))
 		type.n--;
-	return http1_is_word(type, lower);
+	return type;
+}
+
+bool media_type_same(struct slice a, struct slice b)
+{
+	a = media_type(a);
+	b = media_type(b);
+	return a.n == b.n && (a.n == 0 || strncasecmp((const char *)a.p, (const char *)b.p, a.n) == 0);
 }
 
 bool request_has_type(const struct request *r, const char *lower)
 {
-	return media_type_is(request_field(r, "content-type"), lower);
+	return media_type_same(request_field(r, "content-type"), slice_str(lower));
 }
 
 char *request_name(const struct request *r)

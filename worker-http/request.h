@@ -97,7 +97,7 @@ struct slice request_field_nth(const struct request *r, const char *lower, unsig
 bool request_flag(const struct request *r, const char *lower);
 /* Media type comparison: text before ';', trimmed, any case. */
 bool request_has_type(const struct request *r, const char *lower);
-bool media_type_is(struct slice type, const char *lower);
+bool media_type_same(struct slice a, struct slice b);
 /* The topic's name as text for a protobuf string; valid until the next call. */
 char *request_name(const struct request *r);
 
