@@ -378,7 +378,7 @@ EXTRA_DIST += t/golden/record_batch_v2.py t/golden/record_batch_v2.bin
 
 # Campaigns: what takes longer than ./check may. `make fuzz`, `make sim SEEDS=N` and `make bench` stand in their folders.
 CHAOS_RUNS = 5
-.PHONY: chaos s3-matrix conformance client-matrix all-checks
+.PHONY: chaos s3-matrix conformance conformance-ds client-matrix all-checks
 chaos: all
 	for seed in $$(seq $(CHAOS_RUNS)); do \
 		PICO_KILL_SEED=$$seed PICO_KILLS=25 $(srcdir)/t/run --build $(builddir) $(srcdir)/t/50-http-kill.py \
@@ -391,8 +391,14 @@ s3-matrix: all
 	$(MAKE) t/00-unit-objstore
 	$(srcdir)/t/s3/matrix $(abs_builddir)
 # What other people's tests say of us: doc/conformance.md.
-conformance: all
+conformance: all conformance-ds
 	$(srcdir)/t/conformance/librdkafka $(abs_builddir)
+# The published suite of Durable Streams, three runs in a row; it comes from npm.
+conformance-ds: all
+	$(srcdir)/t/conformance/durable-streams $(builddir)
+EXTRA_DIST += t/conformance/durable-streams t/conformance/suite.conf.mjs t/conformance/suite.run.mjs \
+	t/lib/ds.py t/50-http-ds.py t/50-http-ds-json.py t/50-http-ds-live.py t/50-http-ds-fork.py
+	$(srcdir)/t/run --build $(builddir) $(srcdir)/t/50-http-pico.py
 # Every Kafka client that t/clients/install can get; those that are quick are in ./check.
 client-matrix: all
 	$(srcdir)/t/clients/install

@@ -31,6 +31,7 @@ worker_http_libworkerhttp_a_SOURCES = \
 	worker-http/conn_begin.c worker-http/conn_h1.c worker-http/conn_h2.c \
 	worker-http/http1.c worker-http/http1.h \
 	worker-http/http2.c worker-http/http2.h \
+	worker-http/http_error.c worker-http/http_error.h \
 	worker-http/pico.h \
 	worker-http/pico_append.c \
 	worker-http/pico_binary.c \

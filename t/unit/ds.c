@@ -180,11 +180,49 @@ static void test_bodies(void **state)
 	assert_string_equal(values_of("[1, {", false), "[1, {");
 }
 
+/* Records with times of their own: what a fork copies. */
+static void test_timed_records(void **state)
+{
+	static const int64_t times[] = { 5000, 4990, INT32_MAX + 5000ll, 5001 };
+	struct record_batch_writer w;
+	struct record_batch b;
+	struct record_iter it;
+	struct record r;
+	struct buf out;
+	buf_init(&out, 65536);
+	record_batch_begin(&w, &out);
+	for (size_t i = 0; i < 4; i++) {
+		r = (struct record){ .timestamp_ms = times[i], .key = i == 1 ? slice_of(NULL, 0) : slice_str("k"),
+				     .value = slice_str("v"), .headers_raw = slice_of("\2h\1", i == 2 ? 3 : 0), .n_headers = i == 2 };
+		record_batch_add_record(&w, &r);
+	}
+	assert_true(record_batch_end(&w) > 0);
+	assert_int_equal(record_batch_read(buf_slice(&out), &b), 0);
+	assert_true(record_batch_crc_is_good(&b));
+	assert_int_equal(b.attributes, 0);
+	assert_int_equal(b.base_timestamp, 5000);
+	assert_int_equal(b.max_timestamp, INT32_MAX + 5000ll);
+	assert_int_equal(record_batch_validate(&b, NULL), 0);
+	assert_int_equal(record_iter_init(&it, &b), 0);
+	for (size_t i = 0; i < 4; i++) {
+		assert_int_equal(record_iter_next(&it, &r), 1);
+		assert_int_equal(r.timestamp_ms, times[i]);
+		assert_int_equal(r.key.p == NULL, i == 1);
+		assert_int_equal(r.n_headers, i == 2);
+	}
+	buf_reset(&out, 0);
+	record_batch_begin(&w, &out);
+	record_batch_add_record(&w, &(struct record){ .timestamp_ms = INT64_MIN });
+	record_batch_add_record(&w, &(struct record){ .timestamp_ms = INT64_MAX });
+	assert_true(out.failed);
+	buf_done(&out);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_instants), cmocka_unit_test(test_every_day), cmocka_unit_test(test_events),
-		cmocka_unit_test(test_offsets), cmocka_unit_test(test_bodies),
+		cmocka_unit_test(test_offsets), cmocka_unit_test(test_bodies), cmocka_unit_test(test_timed_records),
 	};
 	return cmocka_run_group_tests_name("ds", tests, NULL, NULL);
 }
