@@ -283,6 +283,24 @@ static void test_whole_errors(void **state)
 	world_close();
 }
 
+/* A client may ask for less than two minutes, not for more. */
+static void test_wait_is_capped(void **state)
+{
+	static const int32_t waits[] = { 119999, 120000, 120001, INT32_MAX };
+	struct client c;
+	world_open(NULL);
+	client_open(&c, k.port);
+	for (size_t i = 0; i < 4; i++) {
+		fetch_one(&c, V, (int32_t)i, (struct fetch_form){ .max_wait_ms = waits[i], .min_bytes = 1 });
+		uint64_t deadline = asked(i)->deadline_ms, now = env_now_ms(k.place.env);
+		assert_in_range(deadline, now + 110000, now + 120000);
+		give_fetched(nth(IPC_FETCH, i), NULL, &(struct found){ 0 }, 1);
+		answer(&c, FETCH, V, (int32_t)i);
+	}
+	client_close(&c);
+	world_close();
+}
+
 static void ask_session(struct client *c, int32_t correlation_id, int32_t id, int32_t epoch, bool named)
 {
 	struct kmsg_fetch_request_partition p = { .current_leader_epoch = -1, .partition_max_bytes = 1, .fetch_offset = 3 };
@@ -550,7 +568,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_versions), cmocka_unit_test(test_one_call), cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_no_parking), cmocka_unit_test(test_errors), cmocka_unit_test(test_whole_errors),
-		cmocka_unit_test(test_sessions), cmocka_unit_test(test_alone), cmocka_unit_test(test_hang_up),
+		cmocka_unit_test(test_sessions), cmocka_unit_test(test_wait_is_capped), cmocka_unit_test(test_alone), cmocka_unit_test(test_hang_up),
 		cmocka_unit_test(test_drain), cmocka_unit_test(test_reclaim), cmocka_unit_test(test_reclaim_bound),
 		cmocka_unit_test(test_stalled),
 	};

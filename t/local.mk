@@ -414,7 +414,7 @@ EXTRA_DIST += t/lib/kafka_proxy.py t/lib/kafka_capture.py t/lib/kafka_clients.py
 	t/50-broker-clients.py t/50-broker-bytes.py t/50-broker-members.py t/50-broker-lost-answers.py t/70-regress-producer-ids.py \
 	t/70-regress-one-client.py
 EXTRA_DIST += t/lib/kafka_proxy.py t/lib/kafka_capture.py t/lib/kafka_clients.py t/lib/kafka_form.py t/lib/certificates.py t/lib/secure_node.py \
-	t/50-http-tls.py t/50-broker-sessions.py t/50-broker-describe.py t/50-broker-tls.py t/60-supervisor-tls.py \
+	t/50-http-tls.py t/50-broker-sessions.py t/50-broker-describe.py t/50-broker-limits.py t/50-broker-tls.py t/60-supervisor-tls.py \
 	t/50-broker-clients.py t/50-broker-bytes.py t/50-broker-members.py t/50-broker-lost-answers.py t/70-regress-producer-ids.py
 	t/50-broker-clients.py t/50-broker-bytes.py t/50-broker-members.py t/50-broker-admin-clients.py t/50-broker-lost-answers.py t/70-regress-producer-ids.py
 all-checks:

@@ -11,7 +11,7 @@
 #include "worker-kafka/fetch_session.h"
 
 #define PARTS_MAX 50000
-#define WAIT_MAX_MS 300000
+#define WAIT_MAX_MS 120000             /* whatever the client asks for */
 #define BYTES_MAX (55u << 20)           /* of batches in an answer, but for the first */
 #define NO_WAIT_MS 1000                 /* for an answer that does not park */
 #define BY_ID 13
