@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include "storaged/bounds.h"
 #include "storaged/data/data_format.h"
 #include "t/unit/engine.h"
 
@@ -106,6 +107,32 @@ static void test_trim_under_a_read(void **state)
 }
 
 /* -------------------------------------------------------------------- objects */
+
+/* An object of one log alone goes when its last record does, and not one record before. */
+static void test_object_of_one_log(void **state)
+{
+	char large[2000];
+	memset(large, 'x', sizeof(large) - 1);
+	large[sizeof(large) - 1] = '\0';
+	bounds.single_min = 8192;
+	serve(0);
+	for (uint64_t i = 0; i < 8; i++)
+		object_of(0, large, i);
+	bounds = bounds_default;
+	assert_int_equal(catalogue_level(metadata.catalogue, 7, DATA_LEVEL_SINGLE).n_objects, 1);
+	log_trim(&process, 0, 7);
+	world_advance(&world, SOON);
+	world_advance(&world, 2 * DELAY);
+	assert_int_equal(catalogue_level(metadata.catalogue, 7, DATA_LEVEL_SINGLE).n_objects, 1);
+	process_kill(&process);
+	serve(1);
+	assert_records(&process, 0, 7, large);
+	log_trim(&process, 0, 8);
+	world_advance(&world, SOON);
+	world_advance(&world, 2 * DELAY);
+	assert_int_equal(catalogue_level(metadata.catalogue, 7, DATA_LEVEL_SINGLE).n_objects, 0);
+}
+
 
 static void test_an_object_goes_with_its_last_log(void **state)
 {
@@ -314,7 +341,7 @@ static void test_orphans_go_by_session(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_trim_of_what_is_in_the_arena), TEST(test_trim_inside_a_batch), TEST(test_trim_under_a_read),
+		TEST(test_trim_of_what_is_in_the_arena), TEST(test_trim_inside_a_batch), TEST(test_trim_under_a_read), TEST(test_object_of_one_log),
 		TEST(test_an_object_goes_with_its_last_log), TEST(test_the_last_entry_is_kept),
 		TEST(test_incomplete_entries_supersede_nothing), TEST(test_after_a_restart),
 		TEST(test_killed_between_delete_and_command), TEST(test_a_pass_reads_nothing_twice),

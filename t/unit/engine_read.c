@@ -527,6 +527,27 @@ static void test_forks(void **state)
 	process.logs[0] = NULL;
 }
 
+/* Nor does time run backwards where a fork's own records begin, whatever the clock of a restart says, and through a parent that
+ * has no records of its own. */
+static void test_fork_after_a_clock_set_back(void **state)
+{
+	process_serve(&process, &world, 0);
+	struct append *first = append_do(&process, 0, "a");
+	world_run(&world);
+	int64_t then = first->a.timestamp_ms;
+	append_free(first);
+	process_kill(&process);
+	world.wall_offset_ms -= 3600000;
+	process_serve(&process, &world, 1);
+	fork_log(1, 400, 0, 100, 1);
+	fork_log(2, 401, 0, 400, 1);
+	struct append *own = append_do(&process, 2, "x");
+	world_run(&world);
+	assert_stored(own, 1, 2);
+	assert_true(own->a.timestamp_ms >= then);
+	append_free(own);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -536,7 +557,7 @@ int main(void)
 		TEST(test_damage_fails_its_readers_only),
 		TEST(test_read_waits_for_the_store_until_its_deadline), TEST(test_reads_wait_for_pages),
 		TEST(test_store_errors_are_tried_again), TEST(test_missing_object_fails_the_read), TEST(test_waits),
-		TEST(test_reads_ahead), TEST(test_removal_with_everything_under_way), TEST(test_forks),
+		TEST(test_reads_ahead), TEST(test_removal_with_everything_under_way), TEST(test_forks), TEST(test_fork_after_a_clock_set_back),
 	};
 	return cmocka_run_group_tests_name("engine-read", tests, NULL, NULL);
 }
