@@ -84,9 +84,15 @@ static int refusal(const struct conf *conf)
 	int code = listeners_check(conf); /* first: tokens will not make the network ours */
 	if (code == 0)
 		code = check_certificates(conf);
-	if (code != 0 || strcmp(conf->auth, "required") != 0)
+	if (code != 0)
 		return code;
-	log_error("--auth required: authentication is not built yet and this node would answer everybody; leave it off");
+	if (strcmp(conf->auth, "required") == 0)
+		log_error("--auth required: authentication is not built yet and this node would answer everybody; leave it off");
+	else if (conf->user[0] != '\0' || conf->worker_user[0] != '\0')
+		log_error("%s: this node does not change its user yet and would go on as it is; leave it off and start it as the user",
+			  conf->user[0] != '\0' ? "--user" : "--worker-user");
+	else
+		return 0;
 	return 1;
 }
 

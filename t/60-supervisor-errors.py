@@ -57,6 +57,8 @@ def addresses():
     refused(1, r"--listen: :80 is every address of this machine; say with --http-address which one", "--listen=:80",
             "--insecure-allow-remote")
     refused(1, r"--auth required: authentication is not built yet", "--auth=required")
+    refused(1, r"--user: this node does not change its user yet", "--user=nobody")
+    refused(1, r"--worker-user: this node does not change its user yet", "--worker-user=nobody")
 
 
 @test("directories: a file in the way, a newer format, no data directory: exit 1")
@@ -177,6 +179,7 @@ def questions():
             (2, r"--kafka-advertise: 'node1' is not host:port$", ["--kafka-advertise=node1"]),
             (2, r"--kafka-advertise: 'node1:0' is not host:port$", ["--kafka-advertise=node1:0"]),
             (1, r"--auth required: authentication is not built yet", ["--auth=required"]),
+            (1, r"--worker-user: this node does not change its user yet", ["--worker-user=nobody"]),
             (2, r"--storage: '-2@http://x' is none of ID@file://DIR", ["--storage=-2@http://x", "--wal=-3@file:///x"]),
             (2, r"--wal: 'x' is none of ID@file://DIR", ["--wal=x"])):
         code, out, err = pico("--check-config", *options)
