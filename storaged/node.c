@@ -251,7 +251,7 @@ static void on_engine_warning(void *arg, const char *text)
 
 static void clock_check(struct node *n)
 {
-	if (engine_clock_before(n->engine, meta_clock_before_ms(n->meta)))
+	if (engine_clock_before(n->engine, meta_clock_before_ms(n->meta), state_clock_leap_ms(meta_state(n->meta))))
 		on_engine_warning(n, "the clock is more than 90 days ahead of all that was ever written here: nothing "
 				     "is deleted for its age in the next ten minutes; set the clock right");
 }

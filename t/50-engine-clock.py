@@ -10,7 +10,7 @@ from node import Node
 from tap import same, test, until
 
 HOUR = 3600_000
-RETENTION_S = 4
+RETENTION_S = TTL_S = 4
 OPTIONS = (f"--retention-ms={RETENTION_S * 1000}", "--retention-interval-ms=100", "--wal-upload-interval-ms=100",
            "--gc-delay-ms=0")
 
@@ -90,6 +90,24 @@ def _():
     same(node.stop(), 0)
 
 
+@test("a TTL ends when it should, the clock set an hour forward, back, and on again")
+def _():
+    clock = Clock()
+    node = node_with(clock)
+    for n, step in enumerate((HOUR, -HOUR, 3 * HOUR)):
+        path = f"/ttl/{n}"
+        same(node.http("PUT", path, Pico_TTL=TTL_S).status, 201, "create")
+        clock.set(step / 2)
+        began = time.monotonic()
+        same(node.http("POST", path, b"record").status, 200, "append")
+        clock.set(step)
+        until(lambda: node.http("HEAD", path).status == 404, 30, f"{path} ends")
+        age = time.monotonic() - began
+        assert TTL_S * .9 <= age, f"ended after {age} s, the clock set to {step}"
+        same(node.http("PUT", path, Pico_TTL=TTL_S).status, 201, "a new one")
+    same(node.stop(), 0)
+
+
 @test("long polls across a step: one is woken by a record, one ends at its time, and no sooner")
 def _():
     clock = Clock()
@@ -122,6 +140,7 @@ def _():
     node = node_with(clock, *OPTIONS[2:])   # nothing is cut yet
     for i in range(5):
         append(node, b"old-%d" % i)
+    same(node.http("PUT", "/ttl", Pico_TTL=3600).status, 201, "create")
     same(node.stop(), 0)
     node.options[:] = OPTIONS
     clock.set_year(2099)
@@ -137,6 +156,7 @@ def _():
     node.wait_ready()
     append(node, b"again")
     same(start_of(node), 0, "after a kill")
+    same(node.http("HEAD", "/ttl").status, 200, "what ends an hour after its use")
     same(node.stop(), 0)
     clock.set(0)
     node.start()

@@ -253,9 +253,9 @@ int64_t engine_due_ms(struct engine *e)
 	return stamp_due_ms(&e->stamp, e->env);
 }
 
-bool engine_clock_before(struct engine *e, int64_t last_ms)
+bool engine_clock_before(struct engine *e, int64_t last_ms, int64_t leap_ms)
 {
-	stamp_doubt(&e->stamp, e->env, last_ms);
+	stamp_doubt(&e->stamp, e->env, last_ms, leap_ms);
 	return e->stamp.doubted_until_ms != 0;
 }
 

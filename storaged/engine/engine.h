@@ -90,8 +90,8 @@ bool engine_is_awake(struct engine *e);
 /* Stamp time; and what of it counts for who deletes what is old (stamp.h). */
 int64_t engine_stamp_ms(struct engine *e);
 int64_t engine_due_ms(struct engine *e);
-/* The newest time known from before the start; before engine_start(). True: the clock is doubted. */
-bool engine_clock_before(struct engine *e, int64_t last_ms);
+/* The newest time known from before the start, and stamp_doubt()'s leap; before engine_start(). True: the clock is doubted. */
+bool engine_clock_before(struct engine *e, int64_t last_ms, int64_t leap_ms);
 void engine_wal_position(const struct engine *e, uint64_t *ret_session, uint64_t *ret_seq);
 
 #endif

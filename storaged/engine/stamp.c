@@ -7,8 +7,8 @@
 
 #define PULL_EVERY_MS 60u
 #define PULL_SHARE 60u                  /* 1 s a minute */
-#define AHEAD_MAX_MS (90 * 24 * 3600000ll)      /* a node may have been off for so long */
-#define DOUBT_MS 600000u
+#define AHEAD_MAX_MS (90 * 24 * 3600000ll)      /* a node may have been off for so long; STATE_CLOCK_LEAP_MS is the same */
+#define DOUBT_MS 600000ll
 
 void stamp_init(struct stamp *s, struct env *env)
 {
@@ -43,8 +43,11 @@ int64_t stamp_due_ms(struct stamp *s, struct env *env)
 	return wall < now ? wall : now;
 }
 
-void stamp_doubt(struct stamp *s, struct env *env, int64_t last_ms)
+void stamp_doubt(struct stamp *s, struct env *env, int64_t last_ms, int64_t leap_ms)
 {
-	if (last_ms > 0 && stamp_now_ms(s, env) - last_ms > AHEAD_MAX_MS)
+	int64_t now = stamp_now_ms(s, env);
+	if (last_ms > 0 && now - last_ms > AHEAD_MAX_MS)
 		s->doubted_until_ms = env_now_ms(env) + DOUBT_MS;
+	else if (leap_ms > 0 && now >= leap_ms && now - leap_ms < DOUBT_MS)
+		s->doubted_until_ms = env_now_ms(env) + DOUBT_MS - (uint64_t)(now - leap_ms);
 }

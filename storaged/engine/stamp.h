@@ -24,7 +24,8 @@ int64_t stamp_now_ms(struct stamp *s, struct env *env);
  * wall says is due, too.
  */
 int64_t stamp_due_ms(struct stamp *s, struct env *env);
-/* last_ms: the newest time known from before the start. */
-void stamp_doubt(struct stamp *s, struct env *env, int64_t last_ms);
+/* last_ms: the newest time known from before the start. leap_ms: where an earlier start found itself so far ahead, or 0: the doubt goes
+ * on until its time is up, however often the process dies meanwhile. */
+void stamp_doubt(struct stamp *s, struct env *env, int64_t last_ms, int64_t leap_ms);
 
 #endif

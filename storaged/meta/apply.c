@@ -278,6 +278,8 @@ int state_apply_decoded(struct state *s, const struct sql_row *row, const Meta__
 	int err = check_proposer(s, row);
 	if (err != 0)
 		return err;
+	if (s->clock_ms > 0 && decoded->now_ms - s->clock_ms > STATE_CLOCK_LEAP_MS)
+		s->clock_leap_ms = decoded->now_ms;
 	if (decoded->now_ms > s->clock_ms)
 		s->clock_ms = decoded->now_ms;
 	Meta__Result *results = results_new(decoded->n_commands);

@@ -66,6 +66,7 @@ static void emit_cluster(const struct state *s, const struct snapshot_cursor *c)
 	e.next_run = s->next_run;
 	e.kv_version = s->kv.version;
 	e.clock_ms = s->clock_ms;
+	e.clock_leap_ms = s->clock_leap_ms;
 	e.chain = s->chain;
 	emit(c, "cluster", s->idx, &e.base);
 }

@@ -27,6 +27,7 @@ static int load_cluster(struct state *s, const struct sql_entity *entity)
 		s->next_run = e->next_run == 0 ? 1 : e->next_run;       /* 0: a release without data objects */
 		s->kv.version = s->kv.gone_since = e->kv_version;
 		s->clock_ms = e->clock_ms;
+		s->clock_leap_ms = e->clock_leap_ms;
 		s->chain = e->chain;
 	}
 	if (e != NULL)

@@ -456,6 +456,11 @@ uint64_t state_chain(const struct state *s)
 	return s->chain;
 }
 
+int64_t state_clock_leap_ms(const struct state *s)
+{
+	return s->clock_leap_ms;
+}
+
 int64_t state_clock_ms(const struct state *s)
 {
 	return s->clock_ms;

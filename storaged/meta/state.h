@@ -16,6 +16,7 @@
 
 #define STATE_FORMAT 1                  /* FORMAT: of disk and database together */
 #define META_ROW_COMMANDS_MAX 256
+#define STATE_CLOCK_LEAP_MS (90 * 24 * 3600000ll)      /* a node may have been off for so long */
 
 struct state;
 struct state_fork;
@@ -91,6 +92,8 @@ int state_last_proposal(const struct state *s, uint32_t node, uint64_t session, 
 uint64_t state_idx(const struct state *s);      /* of the last row applied */
 uint64_t state_chain(const struct state *s);
 int64_t state_clock_ms(const struct state *s);
+/* To where the clock leapt when it last rose by more than that at once; 0: it never did. */
+int64_t state_clock_leap_ms(const struct state *s);
 const uint8_t *state_cluster_uuid(const struct state *s);   /* 16 bytes; NULL before InitCluster */
 const char *state_cluster_id(const struct state *s);        /* NULL before InitCluster */
 uint32_t state_format(const struct state *s);

@@ -53,7 +53,7 @@ struct snapshot_cursor {
 struct state {
 	uint64_t idx;
 	uint64_t chain;
-	int64_t clock_ms;
+	int64_t clock_ms, clock_leap_ms;
 	bool has_uuid;
 	uint8_t uuid[16];
 	uint32_t format;

@@ -234,10 +234,35 @@ static void start_ahead(int64_t years)
 	world.wall_offset_ms += years * 365 * 24 * HOUR;
 	process_new(&process, &world);
 	process.logs[0] = engine_log_add(process.engine, 100, 1, metadata.start[0], false);
-	assert_int_equal(engine_clock_before(process.engine, before), years > 0);
+	assert_int_equal(engine_clock_before(process.engine, before, 0), years > 0);
 	process_go(&process, 1);
 	world_run(&world);
 	assert_true(process.serving);
+}
+
+/* The next session begins in the same wrong year, which is known by now, and when it came. */
+static void die_and_start(int64_t leap_ms, unsigned n_ended)
+{
+	process_kill(&process);
+	process_new(&process, &world);
+	process.logs[0] = engine_log_add(process.engine, 100, 1, metadata.start[0], false);
+	assert_true(engine_clock_before(process.engine, env_wall_ms(&world.env), leap_ms));
+	process_go(&process, n_ended);
+	world_run(&world);
+	assert_true(process.serving);
+}
+
+static void test_the_doubt_outlives_a_death(void **state)
+{
+	two_objects(0, 10 * HOUR);
+	start_ahead(75);
+	int64_t leap_ms = env_wall_ms(&world.env);
+	world_advance(&world, 4 * MINUTE);
+	die_and_start(leap_ms, 2);
+	world_advance(&world, 4 * MINUTE);
+	assert_start(0, 0);
+	world_advance(&world, 4 * MINUTE);      /* ten since the leap, and it stays with what the clock says */
+	assert_start(0, 2);
 }
 
 static void test_a_clock_in_2099(void **state)
@@ -324,7 +349,7 @@ int main(void)
 		TEST(test_the_arena_is_not_cut), TEST(test_little_is_not_worth_a_trim), TEST(test_by_size),
 		TEST(test_size_counts_the_arena), TEST(test_a_shorter_rule_acts_at_once), TEST(test_after_a_restart),
 		TEST(test_merged_objects), TEST(test_damage_is_passed_over),
-		TEST(test_a_clock_in_2099), TEST(test_nobody_sets_it_right), TEST(test_a_clock_in_1970),
+		TEST(test_a_clock_in_2099), TEST(test_nobody_sets_it_right), TEST(test_the_doubt_outlives_a_death), TEST(test_a_clock_in_1970),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,6 +83,7 @@ static void assert_same_state(const struct state *a, const struct state *b)
 	assert_int_equal(state_idx(a), state_idx(b));
 	assert_true(state_chain(a) == state_chain(b));
 	assert_int_equal(state_clock_ms(a), state_clock_ms(b));
+	assert_int_equal(state_clock_leap_ms(a), state_clock_leap_ms(b));
 	assert_int_equal(state_format(a), state_format(b));
 	assert_memory_equal(state_cluster_uuid(a), state_cluster_uuid(b), 16);
 	assert_int_equal(state_n_topics(a), state_n_topics(b));

@@ -164,6 +164,15 @@ static void test_clock(void **arg)
 	fixture_create_name(&f, "/b");
 	assert_int_equal(state_clock_ms(f.s), 5000);
 	assert_int_equal(state_topic_by_name(f.s, slice_str("/b"))->created_ms, 5000);
+	f.now_ms = 5000 + STATE_CLOCK_LEAP_MS;
+	fixture_create_name(&f, "/c");
+	assert_int_equal(state_clock_leap_ms(f.s), 0);
+	int64_t leap = f.now_ms += STATE_CLOCK_LEAP_MS + 1;
+	fixture_create_name(&f, "/d");
+	assert_int_equal(state_clock_leap_ms(f.s), leap);
+	f.now_ms += 1000;
+	fixture_create_name(&f, "/e");
+	assert_int_equal(state_clock_leap_ms(f.s), leap);
 	fixture_done(&f);
 }
 
