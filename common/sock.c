@@ -371,6 +371,11 @@ void sock_expect(struct sock *s)
 	s->readable = true;
 }
 
+bool sock_is_opening(const struct sock *s)
+{
+	return s->opening && !s->finished;
+}
+
 const char *sock_why(const struct sock *s)
 {
 	if (s->tls == NULL)

@@ -56,6 +56,8 @@ void sock_want(struct sock *s, bool read, bool write);
 bool sock_is_readable(const struct sock *s);
 /* The next sock_recv() is worth a call whatever was seen. */
 void sock_expect(struct sock *s);
+/* Whether TLS is still being agreed on: the owner has heard nothing yet, and the peer can be told nothing. */
+bool sock_is_opening(const struct sock *s);
 /* Why TLS broke, in words for a log line; NULL: it did not. */
 const char *sock_why(const struct sock *s);
 /* The protocol that TLS agreed on, when the first bytes have come; "" when none, or plain. */

@@ -87,7 +87,9 @@ for one in CLIENTS:
 
 @tap.test("a member of a group goes on over a new certificate; who comes later sees the new one")
 def reload():
-    client = next(c for c in CLIENTS if c.name in ("confluent-kafka", "kcat"))
+    client = next((c for c in CLIENTS if c.name in ("confluent-kafka", "kcat")), None)
+    if client is None:
+        raise tap.Skip("neither confluent-kafka nor kcat is installed by t/clients/install")
     with kafka_wire.Client(n.kafka_port) as c:
         same(c.create("group", partitions=1), [0], "create")
         member = kafka_clients.Member(client, with_tls(n), "group", "g")

@@ -166,12 +166,14 @@ t_00_unit_meta_log_LDADD = $(STORAGED_LIBS) $(TEST_LIBS)
 check_PROGRAMS += t/20-ipc-batches
 t_20_ipc_batches_SOURCES = t/20-ipc-batches.c t/lib/scripted_node.c t/lib/scripted_node.h
 t_20_ipc_batches_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
-check_PROGRAMS += t/40-worker-http t/40-worker-conn
+check_PROGRAMS += t/40-worker-http t/40-worker-conn t/40-worker-tls
 LOOPBACK = t/lib/loopback.c t/lib/loopback.h t/lib/scripted_node.c t/lib/scripted_node.h
 HTTP_WORLD = t/lib/http_world.c t/lib/http_world.h $(LOOPBACK)
 t_40_worker_http_SOURCES = t/40-worker-http.c $(HTTP_WORLD)
 t_40_worker_conn_SOURCES = t/40-worker-conn.c $(HTTP_WORLD)
 t_40_worker_conn_LDADD = $(WORKER_HTTP_LIBS) $(STORAGED_LIBS) $(CMOCKA_LIBS)
+t_40_worker_tls_SOURCES = t/40-worker-tls.c $(HTTP_WORLD) $(TLS_PEER)
+t_40_worker_tls_LDADD = $(WORKER_HTTP_LIBS) $(STORAGED_LIBS) $(CMOCKA_LIBS)
 t_40_worker_http_LDADD = $(WORKER_HTTP_LIBS) $(STORAGED_LIBS) $(CMOCKA_LIBS)
 
 check_PROGRAMS += t/00-unit-fetch-session

@@ -364,14 +364,26 @@ void conn_kick(struct conn *c)
 	conn_wake(c);
 }
 
+/* Of one that was being opened when the drain began: its first bytes have come. */
+static void conn_drain_late(struct conn *c)
+{
+	if (c->dead || c->lingering || !c->server->draining || c->version == &conn_begin)
+		return;
+	c->version->drain(c);
+	if (!c->dead)
+		conn_run(c);
+}
+
 static void on_ready(void *arg)
 {
 	struct conn *c = arg;
 	must(c->magic == CONN_MAGIC && !c->dead);
-	if (sock_is_hung_up(c->sock) && c->version->is_parked(c))
+	if (sock_is_hung_up(c->sock) && c->version->is_parked(c)) {
 		conn_close(c);
-	else
-		conn_run(c);
+		return;
+	}
+	conn_run(c);
+	conn_drain_late(c);
 }
 
 static void on_over(void *arg)
@@ -389,6 +401,8 @@ void conn_drain(struct conn *c)
 		sock_finish(c->sock, true);
 		return;
 	}
+	if (sock_is_opening(c->sock)) /* it was accepted: its first request is answered */
+		return;
 	for (struct request *r = c->first, *next; r != NULL; r = next) {
 		next = r->next;
 		if (r->on_drain != NULL)

@@ -557,7 +557,10 @@ static void on_ready(void *arg)
 {
 	struct conn *c = arg;
 	must(c->magic == CONN_MAGIC && !c->dead);
-	conn_run(c);
+	if (c->server->draining && !c->no_input)
+		conn_drain(c);
+	else
+		conn_run(c);
 }
 
 static void on_over(void *arg)
@@ -575,6 +578,8 @@ void conn_drain(struct conn *c)
 		sock_finish(c->sock, true);
 		return;
 	}
+	if (sock_is_opening(c->sock)) /* on_ready() comes back here */
+		return;
 	sock_expect(c->sock); /* what has come already is served */
 	conn_run(c);
 	if (c->dead)
