@@ -95,7 +95,7 @@ t_00_unit_http1_LDADD = worker-http/libworkerhttp.a $(TEST_LIBS)
 
 check_PROGRAMS += t/00-unit-ds
 t_00_unit_ds_SOURCES = t/unit/ds.c
-t_00_unit_ds_LDADD = worker-http/libworkerhttp.a $(TEST_LIBS)
+t_00_unit_ds_LDADD = $(WORKER_HTTP_LIBS) $(TEST_LIBS)
 
 check_PROGRAMS += t/00-unit-pico-query
 check_PROGRAMS += t/00-unit-scope
@@ -169,7 +169,11 @@ t_20_ipc_batches_LDADD = $(STORAGED_LIBS) $(CMOCKA_LIBS)
 check_PROGRAMS += t/40-worker-http t/40-worker-conn t/40-worker-tls
 LOOPBACK = t/lib/loopback.c t/lib/loopback.h t/lib/scripted_node.c t/lib/scripted_node.h
 HTTP_WORLD = t/lib/http_world.c t/lib/http_world.h $(LOOPBACK)
-t_40_worker_http_SOURCES = t/40-worker-http.c $(HTTP_WORLD)
+HTTP_ROWS = t/lib/http_rows.c t/lib/http_rows.h $(HTTP_WORLD)
+t_40_worker_http_SOURCES = t/40-worker-http.c $(HTTP_ROWS)
+check_PROGRAMS += t/40-worker-ds
+t_40_worker_ds_SOURCES = t/40-worker-ds.c $(HTTP_ROWS)
+t_40_worker_ds_LDADD = $(WORKER_HTTP_LIBS) $(STORAGED_LIBS) $(CMOCKA_LIBS)
 t_40_worker_conn_SOURCES = t/40-worker-conn.c $(HTTP_WORLD)
 t_40_worker_conn_LDADD = $(WORKER_HTTP_LIBS) $(STORAGED_LIBS) $(CMOCKA_LIBS)
 t_40_worker_tls_SOURCES = t/40-worker-tls.c $(HTTP_WORLD) $(TLS_PEER)
@@ -400,7 +404,6 @@ conformance-ds: all
 	$(srcdir)/t/conformance/durable-streams $(builddir)
 EXTRA_DIST += t/conformance/durable-streams t/conformance/suite.conf.mjs t/conformance/suite.run.mjs \
 	t/lib/ds.py t/50-http-ds.py t/50-http-ds-json.py t/50-http-ds-live.py t/50-http-ds-fork.py
-	$(srcdir)/t/run --build $(builddir) $(srcdir)/t/50-http-pico.py
 # Every Kafka client that t/clients/install can get; those that are quick are in ./check.
 client-matrix: all
 	$(srcdir)/t/clients/install

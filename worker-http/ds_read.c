@@ -114,8 +114,11 @@ static void position_fields(struct request *r)
 		answer_field(r, "Stream-Up-To-Date", "true");
 	if (reader_is_at_end(reader))
 		answer_field(r, "Stream-Closed", "true");
-	if (reader->live)
-		answer_field_u64(r, "Stream-Cursor", next_cursor(r));
+}
+
+static void put_cursor(struct request *r)
+{
+	answer_field_u64(r, "Stream-Cursor", next_cursor(r));
 }
 
 /*
@@ -142,6 +145,8 @@ static void answer_records(struct request *r)
 		return;
 	}
 	position_fields(r);
+	if (reader->live)
+		put_cursor(r);
 	r->answer.cache_control = cache_control(read);
 	if (read->from_now || !reader_not_modified(r))
 		reader_send(r, reader->content_type);
@@ -150,6 +155,8 @@ static void answer_records(struct request *r)
 static void answer_no_news(struct request *r)
 {
 	position_fields(r);
+	if (!reader_is_at_end(r->state)) /* else nobody comes again */
+		put_cursor(r);
 	answer_send_empty(r, 204);
 }
 

@@ -40,10 +40,12 @@ void world_open(void (*change)(struct conf *c))
 	conf_init(&w.worker.child.conf);
 	if (change != NULL)
 		change(&w.worker.child.conf);
+	snprintf(w.worker.child.ds_address, sizeof(w.worker.child.ds_address), "http://ds.example");
 	w.worker.child.processes = &w.processes;
-	w.worker.child.n_listeners = 2;
+	w.worker.child.n_listeners = 3;
 	w.worker.child.listener[0] = (struct child_listener){ .fd = loopback_listen(&w.port), .protocol = "pico" };
 	w.worker.child.listener[1] = (struct child_listener){ .fd = loopback_listen(&w.admin_port), .protocol = "admin" };
+	w.worker.child.listener[2] = (struct child_listener){ .fd = loopback_listen(&w.ds_port), .protocol = "ds" };
 	server_init(&w.server, &w.worker);
 	assert_true(place_run(&w.place, is_connected, NULL, SOON));
 }
@@ -56,6 +58,7 @@ void world_close(void)
 	place_run_ms(&w.place, 1);
 	close(w.worker.child.listener[0].fd);
 	close(w.worker.child.listener[1].fd);
+	close(w.worker.child.listener[2].fd);
 	conf_done(&w.worker.child.conf);
 	place_close(&w.place);
 }
@@ -99,6 +102,7 @@ static void print_scalar(const ProtobufCFieldDescriptor *f, const void *at, stru
 	case PROTOBUF_C_TYPE_UINT64: u = *(const uint64_t *)at; break;
 	case PROTOBUF_C_TYPE_INT64: u = *(const uint64_t *)at; break;
 	case PROTOBUF_C_TYPE_UINT32: u = *(const uint32_t *)at; break;
+	case PROTOBUF_C_TYPE_ENUM: u = *(const uint32_t *)at; break;
 	case PROTOBUF_C_TYPE_BOOL: u = (uint64_t)*(const protobuf_c_boolean *)at; break;
 	case PROTOBUF_C_TYPE_MESSAGE:
 		if (*(ProtobufCMessage *const *)at == NULL)

@@ -14,7 +14,7 @@ struct world {
 	struct worker worker;           /* its first half: child, loop, env, topics */
 	struct process_table processes;
 	struct server server;
-	uint16_t port, admin_port;
+	uint16_t port, admin_port, ds_port;
 	bool drained;
 };
 extern struct world w;
