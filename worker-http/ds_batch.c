@@ -75,7 +75,8 @@ int ds_batch(struct slice body, bool json, struct buf *out, uint32_t *ret_count,
 	if (wrong != NULL || *ret_count == 0) {
 		buf_reset(out, 0);
 		*ret_count = 0;
-		snprintf(fault, fault_size, "the body is not JSON: %s", wrong != NULL ? wrong : "");
+		if (wrong != NULL)
+			snprintf(fault, fault_size, "the body is not JSON: %s", wrong);
 		return wrong != NULL ? -EBADMSG : 0;
 	}
 	record_batch_end(&w);
