@@ -43,6 +43,7 @@ common_libcommon_a_SOURCES = \
 	common/topics_pieces.c common/topics_pieces.h \
 	common/topics_send.c \
 	common/topics_uv.c \
+	common/turns.c common/turns.h \
 	common/wire.c common/wire.h \
 	common/worker.c common/worker.h
 # What a program that links libcommon.a needs behind it.

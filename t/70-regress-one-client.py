@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One client could have a worker for itself. Thousands of batches of one Produce were decompressed in one turn of its loop,
 and one partition named thousands of times in a ListOffsets was looked into as often, also when the client had gone. And who
-sent a byte now and then kept the memory that others waited for, for ever."""
+sent a byte now and then kept the memory that others waited for, for ever. Over HTTP, readers of as many batches had them all
+decompressed in one turn, again for each piece of their answers."""
 import re, socket, struct, threading, time
 
 import kafka_wire, node, tap
@@ -134,6 +135,37 @@ def _():
         same(c.produce("t", 0, kafka_wire.batch([(None, bytes(500000))])).error_code, 0, "a large one")
     done.set()
     thread.join()
+
+
+@test("long answers of batches that unpack to much are encoded in turns: another client of HTTP is answered meanwhile")
+def _():
+    readers = 16
+    with kafka_wire.Client(n.kafka_port, timeout=60) as c:
+        same(c.create("u"), [0], "create")
+        for i in range(readers):
+            same(c.produce("u", 0, bomb()).error_code, 0, f"batch {i}")
+    ask = n.client(60)
+    same(ask("PUT", "/small").status, 201, "create")
+
+    def longest(seconds):
+        end, most = time.monotonic() + seconds, 0.0
+        while time.monotonic() < end:
+            began = time.monotonic()
+            same(ask("GET", "/small").status, 200, "another client")
+            most = max(most, time.monotonic() - began)
+        return most
+
+    began = time.monotonic()
+    with begin(n.port, b"GET /u?seq=0&count=1&format=raw HTTP/1.1\r\nHost: x\r\n\r\n") as s:
+        s.settimeout(60)
+        same(s.recv(12), b"HTTP/1.1 200", "one reader")
+    one = time.monotonic() - began
+    sockets = [begin(n.port, f"GET /u?seq={i}&count=1&format=raw HTTP/1.1\r\nHost: x\r\n\r\n".encode()) for i in range(readers)]
+    most = longest(3)
+    for s in sockets:
+        s.close()
+    tap.diag(f"one {one:.2f} s, another client at most {most:.2f} s beside {readers}")
+    assert most < readers / 4 * one, f"another client waited {most} s, one answer begins after {one} s"
 
 
 n.start()

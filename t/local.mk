@@ -36,7 +36,7 @@ t_00_unit_record_batch_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += t/00-unit-turns
 t_00_unit_turns_SOURCES = t/unit/turns.c
-t_00_unit_turns_LDADD = worker-kafka/libworkerkafka.a $(TEST_LIBS)
+t_00_unit_turns_LDADD = $(TEST_LIBS)
 check_PROGRAMS += t/00-unit-record-decode
 t_00_unit_record_decode_SOURCES = t/unit/record_decode.c
 t_00_unit_record_decode_LDADD = $(TEST_LIBS)

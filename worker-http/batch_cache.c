@@ -73,6 +73,7 @@ static int slot_fill(struct batch_cache *c, struct batch_slot *s, const struct b
 		slot_clear(s);
 		return r;
 	}
+	c->decoded += buf_len(&s->decoder.scratch);
 	s->log = *log;
 	memcpy(s->header, b->bytes.p, RECORD_BATCH_HEADER);
 	s->used = ++c->clock;
@@ -92,4 +93,12 @@ int batch_cache_open(struct batch_cache *c, const struct batch_log *log, const s
 	s->used = r == 0 ? ++c->clock : 0;
 	*ret_decoder = &s->decoder;
 	return r;
+}
+
+bool batch_cache_must_decompress(const struct batch_cache *c, const struct batch_log *log, const struct record_batch *b)
+{
+	bool must_be = (b->attributes & BATCH_CODEC_MASK) != CODEC_NONE;
+	for (unsigned i = 0; i < BATCH_CACHE_SLOTS && must_be; i++)
+		must_be = !slot_has(&c->slot[i], log, b);
+	return must_be;
 }

@@ -20,6 +20,7 @@ struct batch_log {
 struct batch_cache {
 	size_t cap;
 	uint64_t clock;
+	uint64_t decoded;               /* bytes that were decompressed so far */
 	struct record_decoder plain;    /* of uncompressed batches */
 	struct batch_slot {
 		struct record_decoder decoder;
@@ -38,5 +39,8 @@ void batch_cache_done(struct batch_cache *c);
  */
 int batch_cache_open(struct batch_cache *c, const struct batch_log *log, const struct record_batch *b,
 		     struct record_decoder **ret_decoder);
+
+/* Whether to open it would decompress it. */
+bool batch_cache_must_decompress(const struct batch_cache *c, const struct batch_log *log, const struct record_batch *b);
 
 #endif

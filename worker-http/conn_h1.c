@@ -334,9 +334,9 @@ static bool h1_fill(struct conn *c)
 			put_piece(c, a);
 		} else if (a->ended) {
 			put_end(c, r);
-		} else if (buf_len(&c->out) == 0 && r->call == NULL && r->produce != NULL) {
+		} else if (buf_len(&c->out) == 0 && !request_is_busy(r) && r->produce != NULL) {
 			r->produce(r);
-			must(r->call != NULL || buf_len(&a->body) > 0 || a->ended || a->broken);
+			must(request_is_busy(r) || buf_len(&a->body) > 0 || a->ended || a->broken);
 		} else {
 			break;
 		}

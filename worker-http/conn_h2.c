@@ -291,10 +291,10 @@ static bool h2_answer(struct conn *c, struct request *r)
 		put_head(c, r);
 		return true;
 	}
-	bool is_due_now = buf_len(&a->body) == 0 && !a->ended && r->call == NULL && r->produce != NULL;
+	bool is_due_now = buf_len(&a->body) == 0 && !a->ended && !request_is_busy(r) && r->produce != NULL;
 	if (is_due_now) {
 		r->produce(r);
-		must(r->call != NULL || buf_len(&a->body) > 0 || a->ended || a->broken);
+		must(request_is_busy(r) || buf_len(&a->body) > 0 || a->ended || a->broken);
 	}
 	if (r->stream.waits && (buf_len(&a->body) > 0 || a->ended)) {
 		r->stream.waits = false;

@@ -68,6 +68,20 @@ static int walk_next(struct walk *w, uint64_t from, struct record *ret)
 	}
 }
 
+bool encode_must_decompress(const struct encode_source *source, uint64_t from)
+{
+	struct batch_cursor cursor;
+	struct slice bytes;
+	struct record_batch batch;
+	bool found = false;
+	batch_cursor_init(&cursor, source->pieces);
+	while (!found && batch_cursor_next(&cursor, &bytes) == 1 && record_batch_read(bytes, &batch) == 0)
+		found = batch.base_offset + batch.last_offset_delta >= from &&
+			batch_cache_must_decompress(source->cache, &source->log, &batch);
+	batch_cursor_done(&cursor);
+	return found;
+}
+
 /* Does one more record of n bytes go over a limit? */
 static bool is_over(const struct encode_range *range, const struct encode_limits *limits, uint64_t n)
 {

@@ -38,6 +38,9 @@ struct encode_range {
 	bool full;                      /* a limit was reached */
 };
 
+/* Whether a batch from that offset on would be decompressed for it. */
+bool encode_must_decompress(const struct encode_source *source, uint64_t from);
+
 /*
  * Adds the records from range->end on. batches_end is the offset after the last batch in pieces.
  * 0 or the errors of record_decoder_open().

@@ -58,7 +58,30 @@ static uint32_t bytes_wanted(const struct reader *reader)
 	return (uint32_t)(left + overhead * RECORD_OVERHEAD);
 }
 
-static void call_read(struct request *r, struct position from, uint32_t max_bytes, topics_cb *cb)
+/* Records are encoded before a callback returns, so that one cache serves all requests. */
+static struct batch_cache *shared_cache(const struct server *s)
+{
+	static struct batch_cache cache;
+	if (cache.cap != s->conf->max_decompressed_size) {
+		batch_cache_done(&cache);
+		batch_cache_init(&cache, s->conf->max_decompressed_size);
+	}
+	return &cache;
+}
+
+/* What came with the last READ has been decoded, if need be. */
+static void read_over(struct request *r)
+{
+	struct server *s = r->server;
+	uint64_t decoded = shared_cache(s)->decoded, n = decoded - s->decoded;
+	s->decoded = decoded;
+	if (r->turn.open)
+		turns_end(&s->turns, &r->turn, n);
+	else
+		turns_spend(&s->turns, n);
+}
+
+static void read_now(struct request *r)
 {
 	struct reader *reader = r->state;
 	Ipc__ReadRequest m = IPC__READ_REQUEST__INIT;
@@ -67,11 +90,29 @@ static void call_read(struct request *r, struct position from, uint32_t max_byte
 	fill_log(r, &log, &topic);
 	m.log = &log;
 	m.partition_given = reader->partition_given;
-	m.from = from.from;
-	m.from_end = from.tail;
-	m.max_bytes = max_bytes;
+	m.from = reader->next.from.from;
+	m.from_end = reader->next.from.tail;
+	m.max_bytes = reader->next.max_bytes;
 	m.deadline_ms = request_deadline(r);
-	request_call(r, IPC_READ, &m.base, slice_of(NULL, 0), m.deadline_ms, cb);
+	request_call(r, IPC_READ, &m.base, slice_of(NULL, 0), m.deadline_ms, reader->next.cb);
+}
+
+static void on_turn(void *arg)
+{
+	struct request *r = arg;
+	must(r->magic == REQUEST_MAGIC && r->call == NULL);
+	if (!turns_begin(&r->server->turns, &r->turn))
+		read_now(r);
+}
+
+static void call_read(struct request *r, struct position from, uint32_t max_bytes, topics_cb *cb)
+{
+	struct reader *reader = r->state;
+	read_over(r);
+	reader->next.from = from;
+	reader->next.max_bytes = max_bytes;
+	reader->next.cb = cb;
+	read_now(r);
 }
 
 /* ------------------------------------------------------------------ the entity tag */
@@ -99,20 +140,30 @@ bool reader_not_modified(struct request *r)
 
 /* ------------------------------------------------------------------ the body */
 
-/* Records are encoded before a callback returns, so that one cache serves all requests. */
 static struct encode_source source_of(const struct request *r, const struct topics_pieces *pieces)
 {
 	static const struct topics_pieces none;
-	static struct batch_cache cache;
 	const struct reader *reader = r->state;
-	if (cache.cap != r->server->conf->max_decompressed_size) {
-		batch_cache_done(&cache);
-		batch_cache_init(&cache, r->server->conf->max_decompressed_size);
-	}
-	struct encode_source source = { .pieces = pieces != NULL ? pieces : &none, .cache = &cache };
+	struct encode_source source = { .pieces = pieces != NULL ? pieces : &none, .cache = shared_cache(r->server) };
 	source.log.partition = reader->partition;
 	memcpy(source.log.topic_id, reader->topic_id, sizeof(source.log.topic_id));
 	return source;
+}
+
+/*
+ * Batches that must be decompressed, which may make them a hundred times as large, are so in turns with those of others: true
+ * when it is not ours. The pieces are given back then, and read again when it has come.
+ */
+static bool is_put_off(struct request *r, struct topics_pieces *pieces, uint64_t from)
+{
+	struct encode_source source = source_of(r, pieces);
+	if (pieces == NULL || r->turn.open || !turns_is_busy(&r->server->turns) || !encode_must_decompress(&source, from))
+		return false;
+	topics_pieces_release(pieces);
+	r->turn.run = on_turn;
+	r->turn.arg = r;
+	on_turn(r);
+	return true;
 }
 
 static struct buf *scratch_buf(void)
@@ -173,10 +224,13 @@ static void on_more(void *arg, const struct pico_error *error, const ProtobufCMe
 	const struct encoder before = reader->encoder, *now = &reader->encoder;
 	bool full;
 	r->call = NULL;
+	if (is_put_off(r, pieces, before.offset))
+		return;
 	reader->is_gone = error->kind != PICO_OK || encode_more(r, pieces, &r->answer.ahead, &full) < 0 ||
 		(now->offset == before.offset && now->field == before.field && now->byte == before.byte);
 	if (pieces != NULL)
 		topics_pieces_release(pieces);
+	read_over(r);
 	answer_ahead(r);
 }
 
@@ -305,13 +359,17 @@ static void on_gather(void *arg, const struct pico_error *error, const ProtobufC
 		      struct topics_pieces *pieces)
 {
 	struct request *r = arg;
+	const struct reader *reader = r->state;
 	r->call = NULL;
+	if (is_put_off(r, pieces, reader->range.end))
+		return;
 	if (error->kind == PICO_OK)
 		gather_or_answer(r, (const Ipc__ReadAnswer *)m, pieces);
 	else
 		answer_gathered(r);
 	if (pieces != NULL)
 		topics_pieces_release(pieces);
+	read_over(r);
 }
 
 static void gather_begin(struct request *r)
@@ -469,6 +527,7 @@ static void on_read(void *arg, const struct pico_error *error, const ProtobufCMe
 	const Ipc__ReadAnswer *a = (const Ipc__ReadAnswer *)m;
 	r->call = NULL;
 	if (error->kind != PICO_OK) {
+		read_over(r);
 		if (r->answer.status == 0)
 			reader->ops->error(r, error);
 		else
@@ -477,6 +536,8 @@ static void on_read(void *arg, const struct pico_error *error, const ProtobufCMe
 	}
 	bool first = r->answer.status == 0;
 	keep_answer(reader, a);
+	if (is_put_off(r, pieces, a->from))
+		return;
 	if (first && reader->ops->opened != NULL)
 		reader->ops->opened(r);
 	if (reader->live && a->from >= a->confirm) {
@@ -487,6 +548,7 @@ static void on_read(void *arg, const struct pico_error *error, const ProtobufCMe
 	}
 	if (pieces != NULL)
 		topics_pieces_release(pieces);
+	read_over(r);
 }
 
 void reader_start(struct request *r)

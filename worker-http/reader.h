@@ -65,6 +65,7 @@ struct reader {
 	struct encode_range range;
 
 	/* private */
+	struct { struct position from; uint32_t max_bytes; topics_cb *cb; } next;       /* READ */
 	struct encoder encoder;
 	unsigned n_gathers;
 	bool is_gone;                   /* what was to follow */

@@ -78,6 +78,7 @@ void request_free(struct request *r)
 	must(r->magic == REQUEST_MAGIC);
 	if (r->call != NULL)
 		topics_abandon(r->call);
+	turns_forget(&r->server->turns, &r->turn);
 	if (r->state_free != NULL)
 		r->state_free(r->state);
 	buf_done(&r->body);
@@ -88,6 +89,11 @@ void request_free(struct request *r)
 	free(r->head_bytes);
 	r->magic = 0;
 	free(r);
+}
+
+bool request_is_busy(const struct request *r)
+{
+	return r->call != NULL || turn_is_waiting(&r->turn);
 }
 
 /* ------------------------------------------------------------------ the question */

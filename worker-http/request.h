@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One request and its answer, as handlers see them: nothing here knows the HTTP version or the
- * socket. A connection makes a request, calls its route's handler once the body is whole, and sends
- * what the handler put into the answer.
+ * One request and its answer, as handlers see them: nothing here knows the HTTP version or the socket. A connection makes a
+ * request, calls its route's handler once the body is whole, and sends what the handler put into the answer.
  *
- * A handler answers at once or later, from a callback of the Topics API. Long bodies are produced in
- * pieces of at most request_piece_max() bytes: answer_begin_stream(), then `produce` is called each time
- * everything before has left and no call is under way, and puts the next one into `body`. It may be made
- * ahead, while the one before is sent. So what a request holds is bounded however slowly its client reads.
+ * A handler answers at once or later, from a callback of the Topics API. Long bodies are produced in pieces of at most
+ * request_piece_max() bytes: answer_begin_stream(), then `produce` is called each time everything before has left and the
+ * request is not busy, and puts the next one into `body`. It may be made ahead, while the one before is sent. So what a
+ * request holds is bounded however slowly its client reads.
  */
 #ifndef WORKER_HTTP_REQUEST_H
 #define WORKER_HTTP_REQUEST_H
 
 #include "common/topics.h"
+#include "common/turns.h"
 #include "worker-http/http1.h"
 
 #define REQUEST_MAGIC 0x52455155u
@@ -69,6 +69,7 @@ struct request {
 	void (*produce)(struct request *r);     /* of a streamed answer */
 	void (*on_drain)(struct request *r);    /* set while parked: answer now */
 	struct topics_call *call;               /* abandoned when the client is gone */
+	struct turn turn;                       /* waits to make one; of server->turns */
 
 	/* The connection's. */
 	const struct route *route;      /* NULL: refused before it was whole */
@@ -103,11 +104,11 @@ char *request_name(const struct request *r);
 
 /* ------------------------------------------------------------------ calls */
 
-/* Starts a Topics call with the configured deadline; one at a time a request. The request's own
- * deadline_ms field is the caller's to fill with request_deadline(). cb's arg is r. */
+/* Starts a Topics call, one at a time. Its own deadline_ms is the caller's to fill with request_deadline(). cb's arg is r. */
 void request_call(struct request *r, enum ipc_type type, ProtobufCMessage *message, struct slice payload,
 		  uint64_t deadline_ms, topics_cb *cb);
 uint64_t request_deadline(const struct request *r);
+bool request_is_busy(const struct request *r);   /* a call is under way or waits for its turn: no `produce` now */
 
 /* ------------------------------------------------------------------ the answer */
 

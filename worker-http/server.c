@@ -16,6 +16,8 @@
 #include "worker-http/conn.h"
 #include "worker-http/pico.h"
 
+#define READS_OPEN_MAX 65536u           /* on their way, while their batches are small when decompressed */
+
 static const char refusal[] =
 	"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nCache-Control: no-store\r\n"
 	"Retry-After: 1\r\nConnection: close\r\nContent-Length: 62\r\n\r\n"
@@ -39,6 +41,7 @@ void server_init(struct server *s, struct worker *w)
 {
 	*s = (struct server){ .env = w->env, .loop = w->loop, .topics = w->topics, .conf = &w->child.conf,
 			      .child = &w->child, .tls = &w->tls, .acceptor = &w->acceptor };
+	turns_init(&s->turns, s->env, READS_OPEN_MAX);
 	metric_set(METRIC_HTTP_BUFFERED_BYTES, 0); /* the page may be that of a process which died */
 	acceptor_open(s->acceptor, &(struct acceptor_config){
 		.loop = w->loop,
@@ -77,6 +80,7 @@ void server_close(struct server *s)
 	s->draining = true;
 	while (s->conns != NULL)
 		conn_close(s->conns);
+	turns_done(&s->turns);
 	acceptor_close(s->acceptor);
 }
 

@@ -5,6 +5,7 @@
 #ifndef WORKER_HTTP_SERVER_H
 #define WORKER_HTTP_SERVER_H
 
+#include "common/turns.h"
 #include "common/worker.h"
 
 struct conn;
@@ -23,6 +24,8 @@ struct server {
 
 	struct acceptor *acceptor;
 	struct conn *conns;             /* all open ones */
+	struct turns turns;             /* for what decompresses batches */
+	uint64_t decoded;               /* bytes of batches, as the turns were told */
 	size_t buffered;                /* bytes that all connections hold */
 	bool draining;
 	bool full;                      /* storaged takes nothing more: no socket is read until server_room() */

@@ -43,8 +43,7 @@ worker_kafka_libworkerkafka_a_SOURCES = \
 	worker-kafka/request.c worker-kafka/request.h \
 	worker-kafka/server.c worker-kafka/server.h \
 	worker-kafka/sync_group.c \
-	worker-kafka/topic_cache.c worker-kafka/topic_cache.h \
-	worker-kafka/turns.c worker-kafka/turns.h
+	worker-kafka/topic_cache.c worker-kafka/topic_cache.h
 
 pkglibexec_PROGRAMS += worker-kafka/worker-kafka
 worker_kafka_worker_kafka_SOURCES = worker-kafka/main.c

@@ -16,6 +16,8 @@
 #include "worker-kafka/request.h"
 #include "worker-kafka/topic_cache.h"
 
+#define LOOKUPS_OPEN_MAX 16u             /* reads for ListOffsets on their way */
+
 static void on_conn(void *arg, int fd, const uint8_t address[16], const struct child_listener *from)
 {
 	conn_new(arg, fd, address, from);
@@ -69,7 +71,7 @@ void server_init(struct server *s, struct worker *w)
 	s->cache = topic_cache_new(s);
 	s->fetch_sessions = fetch_sessions_new(s);
 	record_decoder_init(&s->decoder, s->conf->max_decompressed_size);
-	turns_init(&s->turns, s->env);
+	turns_init(&s->turns, s->env, LOOKUPS_OPEN_MAX);
 	topics_on_reclaim(s->topics, on_reclaim, s);
 	metric_set(METRIC_KAFKA_BUFFERED_BYTES, 0); /* the page may be that of a process which died */
 	start_accepting(s, w);

@@ -7,7 +7,7 @@
 
 #include "common/record_decode.h"
 #include "common/worker.h"
-#include "worker-kafka/turns.h"
+#include "common/turns.h"
 
 struct conn;
 struct topic_cache;

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "worker-kafka/turns.h"
+#include "common/turns.h"
 
 static struct env_task *deferred;
 static struct env_timer *started;
@@ -43,6 +43,8 @@ static const struct env_ops ops = {
 };
 static struct env env = { &ops };
 static struct turns turns;
+
+#define OPEN_MOST 16u
 
 /* One turn of the loop. False: nothing is to be done in it. */
 static bool turn_loop(void)
@@ -91,7 +93,7 @@ static int set_up(void **state)
 	deferred = NULL;
 	started = NULL;
 	done[0] = '\0';
-	turns_init(&turns, &env);
+	turns_init(&turns, &env, OPEN_MOST);
 	return 0;
 }
 

@@ -3,7 +3,7 @@
  * Two lists and a task. While somebody waits for a share it is spent, so nobody passes: a client that brings one batch at
  * a time is not kept back for long by one that brings thousands, and does not keep it back for ever either.
  */
-#include "worker-kafka/turns.h"
+#include "common/turns.h"
 
 #include "common/must.h"
 
@@ -67,9 +67,9 @@ static void on_turn(void *arg)
 	must(t->ready.first == NULL || t->spent >= TURNS_SHARE);
 }
 
-void turns_init(struct turns *t, struct env *env)
+void turns_init(struct turns *t, struct env *env, unsigned open_most)
 {
-	*t = (struct turns){ .env = env, .open_max = 1 };
+	*t = (struct turns){ .env = env, .open_max = 1, .open_most = open_most };
 	t->ready.last = &t->ready.first;
 	t->closed.last = &t->closed.first;
 	t->task = (struct env_task){ .run = on_turn, .arg = t };
@@ -87,6 +87,11 @@ void turns_spend(struct turns *t, size_t bytes)
 	t->spent += bytes;
 	if (t->spent >= TURNS_SHARE)
 		turns_go_on(t);
+}
+
+bool turns_is_busy(const struct turns *t)
+{
+	return t->spent >= TURNS_SHARE || t->ready.first != NULL || t->closed.first != NULL;
 }
 
 bool turns_wait(struct turns *t, struct turn *turn)
@@ -126,7 +131,7 @@ void turns_end(struct turns *t, struct turn *turn, size_t bytes)
 	must(turn->open && t->n_open > 0);
 	turn->open = false;
 	t->n_open--;
-	t->open_max = bytes > TURNS_SHARE ? 1 : t->open_max < TURNS_OPEN_MAX ? t->open_max * 2 : TURNS_OPEN_MAX;
+	t->open_max = bytes > TURNS_SHARE ? 1 : t->open_max < t->open_most / 2 ? t->open_max * 2 : t->open_most;
 	turns_spend(t, bytes);
 	wake_closed(t);
 }

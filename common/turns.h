@@ -8,13 +8,12 @@
  * What has to be read first is begun and ended: several reads are on their way while they turn out small, and one when
  * not, so that not many large ones come at once.
  */
-#ifndef WORKER_KAFKA_TURNS_H
-#define WORKER_KAFKA_TURNS_H
+#ifndef COMMON_TURNS_H
+#define COMMON_TURNS_H
 
 #include "common/env.h"
 
 #define TURNS_SHARE (4u << 20)          /* bytes decoded in a turn before others wait; some 10 ms */
-#define TURNS_OPEN_MAX 16u              /* reads on their way */
 
 struct turn_list;
 
@@ -37,12 +36,13 @@ struct turns {
 	struct env_timer timer;         /* a pause */
 	struct turn_list ready;         /* who waits for a share */
 	struct turn_list closed;        /* who waits until another read has ended */
-	unsigned n_open, open_max;
+	unsigned n_open, open_max, open_most;
 	size_t spent;                   /* of the share, in this turn */
 	bool running;                   /* those who waited have theirs */
 };
 
-void turns_init(struct turns *t, struct env *env);
+/* At most so many reads on their way; one at first. */
+void turns_init(struct turns *t, struct env *env, unsigned open_most);
 /* Nobody waits any more. */
 void turns_done(struct turns *t);
 
@@ -56,6 +56,15 @@ bool turns_wait(struct turns *t, struct turn *turn);
 bool turns_begin(struct turns *t, struct turn *turn);
 /* It has come, and so many bytes of it were decoded. */
 void turns_end(struct turns *t, struct turn *turn, size_t bytes);
+
+/* Whoever brings work now stands behind others, or has to wait for a share. */
+bool turns_is_busy(const struct turns *t);
+
+/* turn->run is still to be called. */
+static inline bool turn_is_waiting(const struct turn *turn)
+{
+	return turn->list != NULL;
+}
 
 /* It is not called any more, and ends what it has begun. Fine when there is nothing. */
 void turns_forget(struct turns *t, struct turn *turn);
