@@ -229,6 +229,7 @@ static void fetched_details(const struct op *op, const struct state_topic *t, bo
 		p->name = t->name;
 		f->bytes += strlen(t->name);
 	}
+	p->n_partitions = t->n_partitions;
 	p->has_bounds = log != NULL;
 	if (log == NULL)
 		return;
@@ -424,6 +425,7 @@ static void run_describe(struct op *op, struct group_entry *entry)
 	if (g != NULL) {
 		a.protocol_type = data_of(group_protocol_type(g));
 		a.protocol = data_of(group_protocol(g));
+		a.generation = group_generation(g);
 	}
 	op_answer(op, &a.base);
 	free(a.member);

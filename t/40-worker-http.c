@@ -111,12 +111,70 @@ static void test_trim(void **state)
 	world_close();
 }
 
+static void give_beaten(struct seen *s, Ipc__GroupError error)
+{
+	Ipc__GroupHeartbeatAnswer a = IPC__GROUP_HEARTBEAT_ANSWER__INIT;
+	a.error = error;
+	give(s, &a.base);
+}
+
+#define BEATEN(name, ERROR) \
+	static void name(struct seen *s) { give_beaten(s, IPC__GROUP_ERROR__##ERROR); }
+BEATEN(beaten, NONE)
+BEATEN(loading, LOADING)
+BEATEN(unknown_member, UNKNOWN_MEMBER)
+BEATEN(illegal_generation, ILLEGAL_GENERATION)
+BEATEN(rebalancing, REBALANCE_IN_PROGRESS)
+BEATEN(inconsistent, INCONSISTENT_PROTOCOL)
+BEATEN(bad_session, INVALID_SESSION_TIMEOUT)
+BEATEN(other_instance, FENCED_INSTANCE)
+BEATEN(group_full, GROUP_FULL)
+BEATEN(bad_group_id, INVALID_GROUP_ID)
+BEATEN(bad_call, INVALID_REQUEST)
+
+#define BEAT "POST /_groups/a%2Fb/members/m%20/heartbeat\n\n{\"generation\":3}"
+#define BEAT_CALL "GROUP_HEARTBEAT group='a/b' member_id='m ' generation=3"
+#define GROUP_ERROR(status, word, text) JSON(status, "{\"error\":\"" word "\",\"message\":\"" text "\"}")
+#define GROUP_BUSY(word, text)                                                                                         \
+	"HTTP/1.1 503 Service Unavailable\nContent-Type: application/json\n" STORE "Retry-After: 1\nContent-Length: #\n\n" \
+	"{\"error\":\"" word "\",\"message\":\"" text "\"}\n"
+
+/* What the coordinator says, and that a call failed, on the wire. */
+static void test_group_errors(void **state)
+{
+	static const struct row rows[] = {
+		{ BEAT, BEAT_CALL, beaten, "HTTP/1.1 204 No Content\n" STORE "\n" },
+		{ BEAT, BEAT_CALL, loading,
+		  GROUP_BUSY("coordinator_unavailable", "the group is being read from the store; try again") },
+		{ BEAT, BEAT_CALL, unknown_member,
+		  GROUP_ERROR("404 Not Found", "unknown_member", "no such member of the group; join (again)") },
+		{ BEAT, BEAT_CALL, illegal_generation,
+		  GROUP_ERROR("409 Conflict", "illegal_generation", "the group is at another generation; join again") },
+		{ BEAT, BEAT_CALL, rebalancing,
+		  GROUP_ERROR("409 Conflict", "rebalance_in_progress", "the group changes its members; join again") },
+		{ BEAT, BEAT_CALL, inconsistent,
+		  GROUP_ERROR("409 Conflict", "inconsistent_protocol", "the members of this group speak another protocol") },
+		{ BEAT, BEAT_CALL, bad_session, BAD("sessionTimeoutMs is not between --group-min-session-timeout-ms and "
+						    "--group-max-session-timeout-ms") },
+		{ BEAT, BEAT_CALL, other_instance,
+		  GROUP_ERROR("403 Forbidden", "fenced", "another member has that instanceId") },
+		{ BEAT, BEAT_CALL, bad_group_id, BAD("a group's id is 1 to 249 bytes") },
+		{ BEAT, BEAT_CALL, bad_call, BAD("the coordinator refuses the request") },
+		{ BEAT, BEAT_CALL, unavailable, GROUP_BUSY("coordinator_unavailable", "not available now; try again") },
+		{ BEAT, BEAT_CALL, group_full, "HTTP/1.1 429 Too Many Requests\nContent-Type: application/json\n" STORE
+		  "Retry-After: 1\nContent-Length: #\n\n{\"error\":\"capacity_exceeded\","
+		  "\"message\":\"groups, members or their memory are at their bound\"}\n" },
+	};
+	world_open(NULL);
+	RUN(rows);
+	world_close();
+}
+
 static void test_later_features(void **state)
 {
 	static const struct row rows[] = {
 		{ "PUT /t\nPico-Schema: x", NULL, NULL, LATER("Pico-Schema") },
 		{ "PUT /t\nPico-Schema-Validate: true", NULL, NULL, LATER("Pico-Schema-Validate") },
-		{ "GET /_groups", NULL, NULL, LATER("/_groups") },
 		{ "PUT /_schemas/x", NULL, NULL, LATER("/_schemas") },
 		{ "PATCH /_streams/x\n\n{\"schema\":\"s\"}", NULL, NULL, LATER("schema") },
 		{ "PATCH /_streams/x\n\n{\"schemaValidate\":true}", NULL, NULL, LATER("schemaValidate") },
@@ -366,7 +424,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_create), cmocka_unit_test(test_create_lives),
-		cmocka_unit_test(test_trim), cmocka_unit_test(test_later_features), cmocka_unit_test(test_settings), cmocka_unit_test(test_append),
+		cmocka_unit_test(test_trim), cmocka_unit_test(test_group_errors), cmocka_unit_test(test_later_features), cmocka_unit_test(test_settings), cmocka_unit_test(test_append),
 		cmocka_unit_test(test_append_refused), cmocka_unit_test(test_errors), cmocka_unit_test(test_head_delete_list),
 		cmocka_unit_test(test_read),
 	};

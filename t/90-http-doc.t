@@ -26,10 +26,20 @@ def _():
 
 @test("every word of an error")
 def _():
-    found = set(re.findall(r"\(struct wire_error\)\{ \d+, \"(\w+)\"", sources["worker-http/pico_error.c"]))
+    found = set(re.findall(r"\(struct http_error\)\{ \d+, \"(\w+)\"", tree.read("worker-http/http_error.c").decode()))
+    assert "outcome_unknown" in found, found
     for text in sources.values():
         found |= set(re.findall(r"answer_error\(r, \d+, \"(\w+)\"", text))
+        found |= set(re.findall(r"\{ IPC__GROUP_ERROR__\w+, \d+, \"(\w+)\"", text))
+    assert "illegal_generation" in found, found
     assert len(found) > 15, found
+    same(missing(found), [])
+
+
+@test("every member of a group's bodies")
+def _():
+    found = set(re.findall(r"\t\{ \"(\w+)\", GROUP_\w+, ", sources["worker-http/pico_group.c"]))
+    assert {"subscription", "offsets", "generation"} <= found, found
     same(missing(found), [])
 
 

@@ -7,6 +7,10 @@ check_PROGRAMS += t/00-unit-acceptor
 t_00_unit_acceptor_SOURCES = t/unit/acceptor.c
 t_00_unit_acceptor_LDADD = $(TEST_LIBS)
 
+check_PROGRAMS += t/00-unit-assign
+t_00_unit_assign_SOURCES = t/unit/assign.c
+t_00_unit_assign_LDADD = worker-http/libworkerhttp.a $(TEST_LIBS)
+
 check_PROGRAMS += t/00-unit-bytes
 t_00_unit_bytes_SOURCES = t/unit/bytes.c
 t_00_unit_bytes_LDADD = $(TEST_LIBS)

@@ -13,6 +13,7 @@ worker_http_libworkerhttp_a_SOURCES = \
 	worker-http/conn.c worker-http/conn.h worker-http/conn_version.h \
 	worker-http/conn_h1.c \
 	worker-http/append.c worker-http/append.h \
+	worker-http/assign.c worker-http/assign.h \
 	worker-http/batch_cache.c worker-http/batch_cache.h \
 	worker-http/conn.c worker-http/conn.h \
 	worker-http/cors.c worker-http/cors.h \
@@ -37,6 +38,10 @@ worker_http_libworkerhttp_a_SOURCES = \
 	worker-http/pico_binary.c \
 	worker-http/pico_create.c \
 	worker-http/pico_error.c \
+	worker-http/pico_group.c worker-http/pico_group.h \
+	worker-http/pico_group_list.c \
+	worker-http/pico_group_member.c \
+	worker-http/pico_group_offsets.c \
 	worker-http/pico_json.c \
 	worker-http/pico_list.c \
 	worker-http/pico_read.c \

@@ -9,11 +9,16 @@
 #include "worker-http/query.h"
 #include "worker-http/request.h"
 
+struct cors;
+
 /* A parameter or number is at most this long once decoded. */
 #define PICO_PARAM_MAX 16384
 
 /* The route function of Pico listeners. */
 void pico_route(struct request *r);
+
+void pico_refuse_method(struct request *r, const char *methods); /* 405 */
+extern const struct cors pico_cors;
 
 void pico_create(struct request *r);    /* PUT /name */
 void pico_append(struct request *r);    /* POST /name: append, close */

@@ -11,6 +11,7 @@
 #include "common/topic_name.h"
 #include "worker-http/cors.h"
 #include "worker-http/pico.h"
+#include "worker-http/pico_group.h"
 #include "worker-http/server.h"
 
 #define RESPONSE_HEADERS \
@@ -24,7 +25,7 @@
 #define METHODS "GET, PUT, POST, DELETE, HEAD, OPTIONS"
 #define SETTINGS_METHODS "GET, PATCH, HEAD, OPTIONS"
 
-static const struct cors cors = { METHODS, REQUEST_HEADERS, RESPONSE_HEADERS };
+const struct cors pico_cors = { METHODS, REQUEST_HEADERS, RESPONSE_HEADERS };
 
 /* ------------------------------------------------------------------ what every request may be refused for */
 
@@ -56,7 +57,7 @@ static bool path_is_below(const struct request *r, const char *top)
 	return r->path.n >= n && memcmp(r->path.p, top, n) == 0 && (r->path.n == n || r->path.p[n] == '/');
 }
 
-static void refuse_method(struct request *r, const char *methods)
+void pico_refuse_method(struct request *r, const char *methods)
 {
 	answer_field(r, "Allow", methods);
 	answer_error(r, 405, "method_not_allowed", "the method is not known here", NULL);
@@ -70,15 +71,14 @@ static bool is_settings(const struct request *r)
 /* True when it was refused. Settings of streams are no streams themselves. */
 static bool refuse_path(struct request *r, bool writes)
 {
-	static const char *const later[] = { "/_schemas", "/_groups" };
+	static const char later[] = "/_schemas";
 	const char *fault = topic_path_fault(r->path);
-	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++)
-		if (path_is_below(r, later[i])) {
-			answer_not_supported(r, later[i]);
-			return true;
-		}
+	if (path_is_below(r, later)) {
+		answer_not_supported(r, later);
+		return true;
+	}
 	if (is_settings(r)) {
-		refuse_method(r, SETTINGS_METHODS);
+		pico_refuse_method(r, SETTINGS_METHODS);
 		return true;
 	}
 	if (fault != NULL)
@@ -142,7 +142,7 @@ static void route_patch(struct request *r)
 {
 	if (!is_settings(r)) {
 		if (slice_is(r->path, "/") || !refuse_path(r, false))
-			refuse_method(r, METHODS);
+			pico_refuse_method(r, METHODS);
 	} else if (!answer_encoded(r)) {
 		pico_settings_patch(r);
 	}
@@ -150,7 +150,7 @@ static void route_patch(struct request *r)
 
 static void route_options(struct request *r)
 {
-	struct cors allowed = cors;
+	struct cors allowed = pico_cors;
 	if (is_settings(r))
 		allowed.methods = SETTINGS_METHODS;
 	cors_preflight(r, &allowed);
@@ -159,7 +159,7 @@ static void route_options(struct request *r)
 static void route_other(struct request *r)
 {
 	if (slice_is(r->path, "/") || !refuse_path(r, false))
-		refuse_method(r, METHODS);
+		pico_refuse_method(r, METHODS);
 }
 
 static const struct route routes[] = {
@@ -167,9 +167,11 @@ static const struct route routes[] = {
 	{ "DELETE", route_delete }, { "PATCH", route_patch }, { "OPTIONS", route_options }, { NULL, route_other },
 };
 
+static const struct route groups = { NULL, pico_group };
+
 void pico_route(struct request *r)
 {
-	const struct route *route = routes;
+	const struct route *route = path_is_below(r, "/_groups") ? &groups : routes;
 	while (route->method != NULL && !slice_is(r->method, route->method))
 		route++;
 	r->route = route;
@@ -177,7 +179,7 @@ void pico_route(struct request *r)
 	/* A close without records and a trim are commands of their own and keep their place; appends may run side by side. */
 	r->must_wait = route->handle != route_post || request_field(r, "pico-closed").n > 0 ||
 		request_field(r, "pico-trim-seq").n > 0;
-	cors_fields(r, &cors);
+	cors_fields(r, &pico_cors);
 }
 
 /* ------------------------------------------------------------------ what handlers share */

@@ -90,11 +90,11 @@ static bool query_next(struct slice *query, struct slice *ret_name, struct slice
 	return true;
 }
 
-bool query_find(struct slice query, const char *key, struct buf *ret_value)
+bool query_find_nth(struct slice query, const char *key, unsigned n, struct buf *ret_value)
 {
 	struct slice name, value;
 	while (query_next(&query, &name, &value)) {
-		if (!slice_is(name, key))
+		if (!slice_is(name, key) || n-- > 0)
 			continue;
 		buf_reset(ret_value, 4096);
 		if (value.p != NULL)
@@ -103,6 +103,11 @@ bool query_find(struct slice query, const char *key, struct buf *ret_value)
 		return true;
 	}
 	return false;
+}
+
+bool query_find(struct slice query, const char *key, struct buf *ret_value)
+{
+	return query_find_nth(query, key, 0, ret_value);
 }
 
 unsigned query_count(struct slice query, const char *key)

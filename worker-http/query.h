@@ -19,6 +19,9 @@ bool strict_u64(struct slice s, uint64_t *ret_value);
  */
 bool query_find(struct slice query, const char *key, struct buf *ret_value);
 
+/* The n-th, from 0. */
+bool query_find_nth(struct slice query, const char *key, unsigned n, struct buf *ret_value);
+
 /* How often it is there. */
 unsigned query_count(struct slice query, const char *key);
 

@@ -103,6 +103,7 @@ static void print_scalar(const ProtobufCFieldDescriptor *f, const void *at, stru
 	case PROTOBUF_C_TYPE_INT64: u = *(const uint64_t *)at; break;
 	case PROTOBUF_C_TYPE_UINT32: u = *(const uint32_t *)at; break;
 	case PROTOBUF_C_TYPE_ENUM: u = *(const uint32_t *)at; break;
+	case PROTOBUF_C_TYPE_INT32: u = (uint64_t)(int64_t)*(const int32_t *)at; break;
 	case PROTOBUF_C_TYPE_BOOL: u = (uint64_t)*(const protobuf_c_boolean *)at; break;
 	case PROTOBUF_C_TYPE_MESSAGE:
 		if (*(ProtobufCMessage *const *)at == NULL)

@@ -24,7 +24,7 @@ struct seen {
 
 struct node {
 	struct env *env;
-	bool hold[64];                  /* by type: park */
+	bool hold[128];                 /* by type: park */
 	uint64_t hold_instance;         /* only calls of this worker; 0: of all */
 	bool check_copies;              /* payloads: copy, then read the copy twice */
 	size_t n_unstable;              /* copies that differed from themselves */
