@@ -140,7 +140,8 @@ static bool on_produced(void *arg, unsigned connection, uint64_t number, void *s
 
 static bool part_is_over(const struct bench *b, unsigned part)
 {
-	return b->producing == 0 && b->part[part].again == 0 && b->part[part].position >= b->part[part].sent;
+	const struct part *p = &b->part[part];
+	return b->producing == 0 && (p->sent == 0 || (p->again == 0 && p->position >= p->sent));
 }
 
 /* At the end it begins again, if it shall. */

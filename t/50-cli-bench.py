@@ -187,6 +187,8 @@ def _():
             tap.same(node.http("DELETE", name).status, 204)
     r = kafka("--partitions", "4", "--connections", "2", "-n", "20", "--replays", "3")
     tap.same(r["read"]["records"], 3 * r["write"]["records"])
+    r = kafka("--partitions", "1000", "-n", "100", "-t", "1", "--replays", "2")
+    tap.same(r["read"]["records"], 2 * r["write"]["records"], "most partitions are empty")
     r = kafka("--partitions", "4", "--connections", "2", "--no-read", "--producer")
     tap.same(r["read"], None)
     tap.same(streams(), {})

@@ -2,9 +2,9 @@
  *
  * A stand-in for a broker, which keeps nothing: the base line of producers, that is what a client reaches by itself.
  *
- *   bench-broker DELAY_US        prints its port; answers each Produce DELAY_US after it has come
+ *   bench-broker DELAY_US [PARTITIONS]   prints its port; answers each Produce DELAY_US after it has come
  *
- * Any topic has one partition. Batches are not looked at but for their record count. It sleeps in ppoll() and is one
+ * Any topic has so many partitions, or one. Batches are not looked at but for their record count. It sleeps in ppoll() and is one
  * process, so it takes no more of the machine than it must.
  */
 #include <arpa/inet.h>
@@ -21,7 +21,7 @@
 #include "common/must.h"
 #include "common/record_batch.h"
 
-#define CONNS_MAX 15
+#define CONNS_MAX 70
 #define FRAME_MAX (32u << 20)
 #define READ_MAX (256u << 10)
 #define ANSWERS_MAX 1024
@@ -38,6 +38,7 @@ struct conn {
 };
 
 static struct conn conns[CONNS_MAX];
+static uint32_t n_partitions = 1;
 static uint64_t delay_ns;
 static int port;
 static int64_t next_offset;
@@ -67,12 +68,16 @@ static void *answer_metadata(struct region *region, const struct kmsg_metadata_r
 		struct kmsg_metadata_response_topic *t = &a->topics[i];
 		t->name = q->topics[i].name;
 		memset(t->topic_id.bytes, 7, sizeof(t->topic_id.bytes));
-		t->partitions = KMSG_NEW(region, metadata_response_partition, 1);
-		t->n_partitions = 1;
-		t->partitions->leader_id = 1;
-		t->partitions->leader_epoch = 0;
-		t->partitions->replica_nodes = t->partitions->isr_nodes = &replica;
-		t->partitions->n_replica_nodes = t->partitions->n_isr_nodes = 1;
+		t->partitions = KMSG_NEW(region, metadata_response_partition, n_partitions);
+		t->n_partitions = n_partitions;
+		for (uint32_t k = 0; k < n_partitions; k++) {
+			struct kmsg_metadata_response_partition *p = &t->partitions[k];
+			p->partition_index = (int32_t)k;
+			p->leader_id = 1;
+			p->leader_epoch = 0;
+			p->replica_nodes = p->isr_nodes = &replica;
+			p->n_replica_nodes = p->n_isr_nodes = 1;
+		}
 	}
 	return a;
 }
@@ -260,11 +265,13 @@ int main(int argc, char **argv)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
 	socklen_t n = sizeof(a);
-	if (argc != 2) {
-		fprintf(stderr, "usage: bench-broker DELAY_US\n");
+	if (argc != 2 && argc != 3) {
+		fprintf(stderr, "usage: bench-broker DELAY_US [PARTITIONS]\n");
 		return 2;
 	}
 	delay_ns = strtoull(argv[1], NULL, 10) * 1000;
+	if (argc == 3)
+		n_partitions = (uint32_t)strtoul(argv[2], NULL, 10);
 	for (int i = 0; i < CONNS_MAX; i++)
 		conns[i].fd = -1;
 	int listener = socket(AF_INET, SOCK_STREAM, 0);

@@ -36,7 +36,7 @@ def producers():
                 for r in ROLES:
                     cpus[r].append(used.seconds[r] / (w["bytes"] / (1 << 30)))
                 put_us = round(1000 * disk(node.dir, 100, 66 << 10)["bare-loop-put-p50-ms"])
-                with BareServer(put_us, program="bench-broker") as port:
+                with BareServer(put_us, PARTITIONS, program="bench-broker") as port:
                     ratios.append(w["records_per_sec"] / pico_bench(port, *load(connections, size))["write"]["records_per_sec"])
                 node.stop()
             figure(f"{name}-records-per-s", "-", f"{median(w['records_per_sec'] for w in writes):.0f}", "stand-in",
@@ -68,7 +68,7 @@ class Samples:
 
     def __init__(self, node):
         self.pids, self.rows, self.done = {r: node.pid(r) for r in ROLES}, [], threading.Event()
-        self.thread = threading.Thread(target=self._run)
+        self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
     def _run(self):
