@@ -6,7 +6,7 @@ moment of packs and merges. What must be refused: a database with content, a run
 older copy of the database."""
 import glob, json, os, random, shutil, sqlite3, subprocess, threading
 
-import tap
+import ds, tap
 from node import Client, Node
 from tap import same, test
 
@@ -189,6 +189,57 @@ def _():
         same(node.http("GET", f"/_streams{s}").json(), was, s)
     same(node.http("HEAD", "/never").status, 404)
     same(node.stop(), 0)
+
+
+@test("forks that are younger than the export show what they showed, and go on; so does a stream with a TTL")
+def _():
+    node = Node(*OPTIONS, ds=True).start()
+    streams = ds.Streams(node)
+    streams.put("/s")
+    for i in range(6):
+        streams.post("/s", b"%d" % i)
+    same(node.stop(), 0)
+    kept = exports(node)[-1]
+    shutil.copy(kept, f"{node.dir}/export")
+    node.start()
+
+    def fork(name, source, at):
+        streams("PUT", name, 201, Stream_Forked_From=source, Stream_Fork_Offset=ds.offset(at), Content_Type=ds.TEXT)
+
+    fork("/tail", "/s", 6)
+    streams.post("/tail", b"t")
+    fork("/middle", "/s", 3)
+    fork("/of-middle", "/middle", 2)        # its source has no record of its own
+    streams.post("/of-middle", b"m")
+    streams.put("/gone")
+    streams.post("/gone", b"abc")
+    fork("/orphan", "/gone", 1)
+    streams.post("/orphan", b"o")
+    streams.delete("/gone")
+    streams.post("/s", b"6")
+    streams.put("/ttl", Stream_TTL=3600)
+    streams.post("/ttl", b"x")
+    expected = {"/s": b"0123456", "/tail": b"012345t", "/middle": b"012", "/of-middle": b"01m", "/orphan": b"abco", "/ttl": b"x"}
+    before = {name: streams.head(name).headers for name in expected}
+    node.kill_all()
+    for f in exports(node):
+        os.unlink(f)
+    shutil.copy(f"{node.dir}/export", kept)
+    lose_database(node)
+    out = restore(node)
+    for round in range(2):
+        node.start()
+        for name, body in expected.items():
+            same(streams.get(name).body, body, f"{name}: {out}")
+            now = streams.head(name).headers
+            for header in ("stream-next-offset", "content-type", "stream-ttl"):
+                same(now.get(header), before[name].get(header), f"{name} {header}")
+        same(streams.get("/gone").body, b"abc", "its deletion is what nothing in the store tells of")
+        for name in expected:
+            streams.post(name, b"+")
+            expected[name] += b"+"
+            before[name] = streams.head(name).headers
+        same(node.stop(), 0)
 
 
 @test("refused: a database with content, a running node, no export, another cluster's export, a damaged object")
