@@ -3,10 +3,10 @@
 """How long streams and records live over HTTP: TTL, expiry, retention, trim."""
 import datetime, time
 
-import tap
+import kafka_wire, tap
 from node import Node
 
-node = Node("--retention-interval-ms=100", "--wal-upload-interval-ms=100")
+node = Node("--retention-interval-ms=100", "--wal-upload-interval-ms=100", kafka=True, ds=True)
 http = node.http
 UTC = datetime.timezone.utc
 
@@ -109,6 +109,40 @@ def _():
         time.sleep(0.2)
     tap.same((http("HEAD", "/idle/looked").status, row("/idle/looked")), (404, None), "looking at it is no use")
     tap.until(lambda: http("HEAD", "/idle/append").status == 404, 60, "nobody appends any more")
+
+
+@tap.test("Kafka's appends and fetches and Durable Streams' reads renew it, too; what both set is shown here")
+def _():
+    for name in "/other/produced", "/other/fetched", "/other/ds":
+        put(name, Pico_TTL="3")
+    with kafka_wire.Client(node.kafka_port) as c:
+        began = time.monotonic()
+        while time.monotonic() - began < 7:
+            tap.same(c.produce("other.produced", 0, kafka_wire.batch([(None, b"k")])).error_code, 0, "produce")
+            tap.same(c.fetch("other.fetched", 0, 0).error_code, 0, "fetch")
+            tap.same(node.ds("GET", "/other/ds").status, 200, "read")
+            time.sleep(0.2)
+        for name in "/other/produced", "/other/fetched", "/other/ds":
+            tap.same(http("HEAD", name).status, 200, name)
+        tap.same(node.ds("HEAD", "/other/ds")["stream-ttl"], "3")
+        tap.until(lambda: all(http("HEAD", "/other/" + n).status == 404 for n in ("produced", "fetched", "ds")), 60, "unused")
+        tap.same(c.create("other.configs", configs=[("retention.ms", "12345")]), [0])
+    tap.same(http("HEAD", "/other.configs")["pico-retention-ms"], "12345")
+    tap.same(node.ds("PUT", "/other/expires", None, Stream_Expires_At="2049-01-31T12:00:00Z").status, 201)
+    tap.same(http("HEAD", "/other/expires")["pico-expires-at"], "2049-01-31T12:00:00Z")
+
+
+@tap.test("a cache never answers for a stream that ends by itself")
+def _():
+    for name, headers, cached in ("/cache/no", {}, True), ("/cache/ttl", {"Pico_TTL": "3600"}, False), \
+            ("/cache/at", {"Pico_Expires_At": "2049-01-31T12:00:00Z"}, False):
+        put(name, **headers)
+        post(name)
+        post(name, Pico_Closed="true")
+        for query in "?count=1", "":
+            a = http("GET", name + query)
+            tap.same(a["cache-control"].startswith("public") == cached, True, f"{name}{query} {a['cache-control']}")
+            tap.same(http("GET", name + query, If_None_Match=a["etag"]).status, 304)
 
 
 @tap.test("no crash ends one early, and what is over stays so")

@@ -323,26 +323,43 @@ struct fetch {
 	char *name;                     /* owned: its stream */
 	bool shown, is_long;            /* how that is printed */
 	bool any;                       /* a stream was printed */
+	char **wanted;                  /* owned, in order: the streams asked for; none: all */
+	unsigned n_wanted;
 };
 
 static void fetch_free(void *own)
 {
 	struct fetch *f = own;
+	for (unsigned i = 0; i < f->n_wanted; i++)
+		free(f->wanted[i]);
+	free(f->wanted);
 	free(f->name);
 	free(f);
 }
 
-/* Without `stream` all are wanted. */
-static bool is_wanted(const struct request *r, const char *name)
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool is_wanted(const struct fetch *f, const char *name)
+{
+	return f->n_wanted == 0 || bsearch(&name, f->wanted, f->n_wanted, sizeof(*f->wanted), by_text) != NULL;
+}
+
+/* A name that holds a NUL byte ends there and means no other stream. */
+static void take_wanted(const struct request *r, struct fetch *f)
 {
 	struct buf value;
 	unsigned n = query_count(r->query, "stream");
-	bool found = n == 0;
-	buf_init(&value, PICO_PARAM_MAX);
-	for (unsigned i = 0; i < n && !found; i++)
-		found = query_find_nth(r->query, "stream", i, &value) && slice_is(buf_slice(&value), name);
+	f->wanted = must_calloc(n + 1, sizeof(*f->wanted));
+	buf_init(&value, PICO_PARAM_MAX + 1);
+	for (; f->n_wanted < n && query_find_nth(r->query, "stream", f->n_wanted, &value); f->n_wanted++) {
+		buf_put_u8(&value, '\0');
+		f->wanted[f->n_wanted] = must_strdup(value.failed ? "" : (const char *)buf_head(&value));
+	}
 	buf_done(&value);
-	return found;
+	qsort(f->wanted, f->n_wanted, sizeof(*f->wanted), by_text);
 }
 
 static void put_offset(struct buf *out, const Ipc__GroupOffsetFetchAnswer__Part *p)
@@ -359,12 +376,12 @@ static void end_stream(struct fetch *f, struct buf *out)
 	f->shown = false;
 }
 
-static void begin_stream(const struct request *r, struct fetch *f, const Ipc__GroupOffsetFetchAnswer__Part *p, struct buf *out)
+static void begin_stream(struct fetch *f, const Ipc__GroupOffsetFetchAnswer__Part *p, struct buf *out)
 {
 	end_stream(f, out);
 	free(f->name);
 	f->name = must_strdup(p->name);
-	f->shown = is_wanted(r, f->name);
+	f->shown = is_wanted(f, f->name);
 	f->is_long = p->n_partitions > 1;
 	if (!f->shown)
 		return;
@@ -374,11 +391,11 @@ static void begin_stream(const struct request *r, struct fetch *f, const Ipc__Gr
 	buf_put_str(out, f->is_long ? ":{\"partitions\":{" : ":");
 }
 
-static void put_part(const struct request *r, struct fetch *f, const Ipc__GroupOffsetFetchAnswer__Part *p, struct buf *out)
+static void put_part(struct fetch *f, const Ipc__GroupOffsetFetchAnswer__Part *p, struct buf *out)
 {
 	bool is_new = !f->has_after || memcmp(f->after, p->topic_id.data, TOPIC_ID) != 0;
 	if (is_new)
-		begin_stream(r, f, p, out);
+		begin_stream(f, p, out);
 	memcpy(f->after, p->topic_id.data, TOPIC_ID);
 	f->after_partition = p->partition;
 	f->has_after = true;
@@ -401,7 +418,7 @@ static void fetch_page(struct request *r, const Ipc__GroupOffsetFetchAnswer *a)
 	}
 	for (size_t i = 0; i < a->n_part; i++)
 		if (a->part[i]->topic_id.len == TOPIC_ID)
-			put_part(r, f, a->part[i], out);
+			put_part(f, a->part[i], out);
 	bool ended = !a->has_more || a->n_part == 0;
 	if (ended) {
 		end_stream(f, out);
@@ -440,10 +457,7 @@ void group_fetch(struct request *r)
 	struct group_request *g = r->state;
 	g->own = must_calloc(1, sizeof(struct fetch));
 	g->own_free = fetch_free;
-	if (query_count(r->query, "stream") > 1000) {
-		answer_bad_request(r, "at most 1000 streams in a request");
-		return;
-	}
+	take_wanted(r, g->own);
 	r->produce = call_fetch;
 	call_fetch(r);
 }

@@ -147,11 +147,15 @@ static void position_fields(struct request *r)
 	}
 }
 
-/* Cache headers and conditional requests of a catch-up read. True when the answer is 304 (sent). */
+/*
+ * Cache headers and conditional requests of a catch-up read. True when the answer is 304 (sent). A stream that ends by itself is
+ * asked for each time: a read out of a cache would not count as its use, and could be after its end.
+ */
 static bool answer_not_modified(struct request *r)
 {
 	const struct reader *reader = r->state;
-	r->answer.cache_control = reader_is_up_to_date(reader) && !reader->closed ? "no-cache" :
+	bool ends = reader->ttl_seconds != 0 || reader->expires_at_ms != 0;
+	r->answer.cache_control = ends || (reader_is_up_to_date(reader) && !reader->closed) ? "no-cache" :
 		"public, max-age=60, stale-while-revalidate=300";
 	return reader_not_modified(r);
 }
