@@ -20,6 +20,7 @@
 #define ANSWERS_MAX (16u << 20)         /* waiting answers of all streams, then none is started */
 #define WHOLE_MAX 16                    /* requests under way that may be answered in one piece of any size */
 #define WAITING_MAX 500                 /* control frames that the client does not take; it is not read beyond */
+#define BLOCKED_TIMES 10u               /* body time-outs that one body waits for those before it */
 #define ROUND_TRIP_MS 1000              /* how long a client that is told of the end may go on to begin streams */
 
 struct h2 {
@@ -155,15 +156,21 @@ static bool is_unsent(const struct request *r)
 	return r->stream.head_sent && !r->stream.reset && (buf_len(&r->answer.body) > 0 || r->answer.ended);
 }
 
+/* It is for us to open the window of its body. */
+static bool is_shut(const struct request *r)
+{
+	return r->stream.held >= HTTP2_STREAM_WINDOW;
+}
+
 static uint64_t stream_deadline(const struct conn *c, const struct request *r)
 {
 	const struct conf *conf = c->server->conf;
 	uint64_t since = r->stream.since_ms > c->kicked_ms ? r->stream.since_ms : c->kicked_ms;
 	if (is_unsent(r))
 		return r->stream.since_ms + conf->stall_timeout_ms;
-	if (!r->complete && r->route != NULL && r->stream.held == 0 && !c->server->full)
-		return since + conf->body_timeout_ms;
-	return 0;
+	if (r->complete || r->route == NULL || c->server->full)
+		return 0;
+	return since + (is_shut(r) ? BLOCKED_TIMES * conf->body_timeout_ms : conf->body_timeout_ms);
 }
 
 static uint64_t head_deadline(const struct conn *c)
@@ -214,6 +221,8 @@ static void h2_late(struct conn *c)
 			continue;
 		if (is_unsent(r))
 			h2_reset(c, r, HTTP2_CANCEL);
+		else if (is_shut(r))
+			conn_refuse_request(r, 503, "too many bodies at once");
 		else
 			conn_refuse_request(r, 408, "the request body stopped coming");
 	}

@@ -22,6 +22,7 @@
 #define IDLE_A_SECOND 100
 #define SENT_HEAD_MAX (1u << 18)        /* an answer's header lines and what packing adds */
 #define METHOD_MAX 32
+#define UNPACKED_MAX (4 * HTTP1_HEAD_MAX) /* of a header block; 431 below that, beyond it is no mistake */
 #define ENDED_MAX 64
 
 /* A header block under way. Slices are kept as offsets into `bytes`, which moves as it grows. */
@@ -65,6 +66,7 @@ struct http2 {
 	void *arg;
 	nghttp2_session *session;       /* owned */
 	struct block *block;            /* owned; NULL between header blocks */
+	size_t unpacked;                /* bytes of the header block under way */
 	unsigned n_streams;             /* those with an owner */
 	struct scan scan;
 	struct ended ended[ENDED_MAX];
@@ -221,10 +223,10 @@ static void block_head(struct block *b, struct http1_head *head)
 	block_host(b);
 	if (b->bytes.failed)
 		block_refuse(b, 431, "the request head is longer than 64 KiB");
-	head->bytes = buf_slice(&b->bytes);
-	head->method = head->path = head->query = block_slice(b, (struct span){ 0 });
+	head->bytes = head->method = head->path = head->query = block_slice(b, (struct span){ 0 });
 	if (b->status == 431 || b->status == 414)
 		return; /* what was kept is not all of it */
+	head->bytes = buf_slice(&b->bytes);
 	head->method = block_slice(b, b->method);
 	if (head->method.n > METHOD_MAX || !http1_is_token(head->method) || !is_target(head, block_slice(b, b->target)))
 		block_refuse(b, 400, "malformed request target");
@@ -262,6 +264,7 @@ static void *owner_of(const struct http2 *h, int32_t stream)
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
 	struct http2 *h = arg;
+	h->unpacked = 0;
 	if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
 		return 0;
 	if (h->n_streams >= HTTP2_STREAMS_MAX) {
@@ -279,7 +282,12 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	struct http2 *h = arg;
 	if (h->block != NULL && h->block->stream == frame->hd.stream_id)
 		block_take(h->block, slice_of(name, name_n), slice_of(value, value_n));
-	return 0; /* trailers, and what belongs to a stream that was refused: unpacked and dropped */
+	/* Trailers, and what belongs to a stream that was refused, are unpacked and dropped. */
+	h->unpacked += name_n + value_n + HTTP2_FIELD_OVERHEAD;
+	if (h->unpacked <= UNPACKED_MAX)
+		return 0;
+	http2_end(h, HTTP2_ENHANCE_YOUR_CALM);
+	return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* the rest is not looked at */
 }
 
 /* Characters that a field must not have make the request malformed (RFC 9113 8.2.1). */
