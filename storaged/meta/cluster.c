@@ -12,11 +12,13 @@
 
 #include "common/must.h"
 #include "proto/meta.pb-c.h"
+#include "storaged/engine/wal_format.h"
 #include "storaged/meta/export_format.h"
 #include "storaged/meta/state.h"
 #include "storaged/planted.h"
 
 #define EXPORTS_MAX 1000u               /* two are kept */
+#define NEWEST "Put the newest one back, or make one from the storage: `pico admin restore-metadata`"
 
 static void check_store(struct cluster_check *c);
 
@@ -49,6 +51,35 @@ static void away(struct cluster_check *c, struct obj_result result)
 	c->cb(c->arg, CLUSTER_AWAY, text);
 }
 
+static void on_session(void *arg, struct obj_result result, const struct obj_entry *entries, size_t n, bool more)
+{
+	struct cluster_check *c = arg;
+	char text[CLUSTER_TEXT_MAX];
+	if (result.outcome != OUTCOME_OK) {
+		away(c, result);
+		return;
+	}
+	if (n == 0) {
+		c->cb(c->arg, CLUSTER_AGREES, "");
+		return;
+	}
+	snprintf(text, sizeof(text),
+		 "database %s knows %" PRIu64 " sessions of node %" PRIu32 ", and storage %s holds %.100s: the database is an older "
+		 "copy, and what was acknowledged since would be lost. " NEWEST, c->database, c->next_session - 1, c->node,
+		 c->store[c->at]->url, entries[0].key);
+	c->cb(c->arg, CLUSTER_OLDER, text);
+}
+
+/* A session that was has an open object, or at least seals. */
+static void look_at_session(struct cluster_check *c)
+{
+	char prefix[WAL_KEY_MAX];
+	wal_key(prefix, c->node, c->next_session, 0);
+	*(strrchr(prefix, '/') + 1) = '\0';
+	c->at = c->store[1] != NULL;
+	c->store[c->at]->ops->list(c->store[c->at], prefix, NULL, 1, on_session, c);
+}
+
 static void on_exports(void *arg, struct obj_result result, const struct obj_entry *entries, size_t n, bool more)
 {
 	struct cluster_check *c = arg;
@@ -61,15 +92,14 @@ static void on_exports(void *arg, struct obj_result result, const struct obj_ent
 	for (size_t i = 0; i < n; i++)
 		if (export_key_parse(entries[i].key, &idx) && idx > newest)
 			newest = idx;
-	if (newest <= c->last_idx || planted(PLANTED_OLD_DATABASE)) {
-		c->cb(c->arg, CLUSTER_AGREES, "");
+	if (newest <= c->last_idx) {
+		look_at_session(c);
 		return;
 	}
 	snprintf(text, sizeof(text),
 		 "database %s ends at row %" PRIu64 ", and storage %s holds an export of row %" PRIu64 ": the database is an older "
-		 "copy, and what was acknowledged since would be lost. Put the newest one back, or make one from the storage: "
-		 "`pico admin restore-metadata`", c->database, c->last_idx, c->store[0]->url, newest);
-	refuse(c, text);
+		 "copy, and what was acknowledged since would be lost. " NEWEST, c->database, c->last_idx, c->store[0]->url, newest);
+	c->cb(c->arg, CLUSTER_OLDER, text);
 }
 
 static void next_store(struct cluster_check *c)
@@ -77,7 +107,7 @@ static void next_store(struct cluster_check *c)
 	c->at++;
 	if (c->at < 2 && c->store[c->at] != NULL) {
 		check_store(c);
-	} else if (c->put) {
+	} else if (c->put || planted(PLANTED_OLD_DATABASE)) {
 		c->cb(c->arg, CLUSTER_AGREES, "");      /* no node ever served */
 	} else {
 		c->at = 0;

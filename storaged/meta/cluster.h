@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * <prefix>/cluster: the object that says which database a prefix belongs to. One in the data store and
- * one in the WAL's store where that is another. And <prefix>/meta/<row>: an export says that its row was applied once, so a
- * database that ends before it is an older copy.
+ * one in the WAL's store where that is another. And what proves that a database is an older copy: <prefix>/meta/<row>, for an
+ * export says that its row was applied once, and any WAL object of the session that it would give next.
  */
 #ifndef STORAGED_META_CLUSTER_H
 #define STORAGED_META_CLUSTER_H
@@ -14,6 +14,7 @@
 enum cluster_verdict {
 	CLUSTER_AGREES,                 /* every store holds the object with our uuid */
 	CLUSTER_AWAY,                   /* a store did not answer: try again; text says what it said */
+	CLUSTER_OLDER,                  /* the database is an older copy, unless it went on since it was read; text as below */
 	CLUSTER_REFUSED,                /* for good; text names both sides and says what to do */
 };
 
@@ -25,6 +26,8 @@ struct cluster_check {
 	const char *database;           /* URL, borrowed */
 	uint8_t uuid[16];
 	uint64_t last_idx;              /* row that the database ends at */
+	uint32_t node;
+	uint64_t next_session;          /* of that node */
 	bool put;                       /* the object may be missing: no node ever registered */
 	cluster_done_cb *cb;
 	void *arg;
@@ -33,8 +36,8 @@ struct cluster_check {
 	size_t object_len;
 };
 
-/* Store by store: puts the object where `put` says so, reads it where it is there already; then the exports. cb runs
- * later, once. */
+/* Store by store: puts the object where `put` says so, reads it where it is there already; then looks for
+ * proof of an older copy. cb runs later, once. */
 void cluster_check_start(struct cluster_check *c);
 
 /* The object's bytes; at most 64. Returns the length. */

@@ -229,6 +229,15 @@ static void on_checked(void *arg, enum cluster_verdict verdict, const char *text
 	case CLUSTER_AWAY:
 		meta_back_off(m, text);
 		break;
+	case CLUSTER_OLDER:     /* another process may have gone on since the database was read */
+		if (m->older_idx == state_idx(m->state)) {
+			meta_refuse(m, "%s", text);
+			return;
+		}
+		m->older_idx = state_idx(m->state);
+		m->must_read = true;
+		meta_kick(m);
+		break;
 	case CLUSTER_REFUSED:
 		meta_refuse(m, "%s", text);
 		break;
@@ -239,7 +248,10 @@ static void check_cluster(struct meta *m)
 {
 	m->busy = true;
 	memcpy(m->check.uuid, state_cluster_uuid(m->state), 16);
+	const Meta__NodeEntity *node = state_node(m->state, m->config.node);
 	m->check.last_idx = state_idx(m->state);
+	m->check.node = m->config.node;
+	m->check.next_session = (node != NULL ? node->session : 0) + 1;
 	m->check.put = !state_was_registered(m->state);
 	m->check.database = m->sql->url;
 	m->check.cb = on_checked;

@@ -92,6 +92,7 @@ struct meta {
 	bool refused;                   /* for good */
 	bool ended;                     /* our session was ended */
 	bool agreed;                    /* the cluster objects were looked at */
+	uint64_t older_idx;             /* row that the database ended at when it looked like an older copy; 0: never */
 
 	struct cluster_check check;
 	struct proposal *pending, **pending_last;

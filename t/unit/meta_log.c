@@ -606,6 +606,10 @@ static void test_older_copy(void **arg)
 	check_refused(&w, "is an older copy", "restore-metadata");
 	assert_int_equal(world_query(&w, "SELECT max(idx) FROM pico_log"), last);
 	w.store.export_idx = last;
+	/* A session that it does not know has written. */
+	w.store.wal_object = "wal/1/0000000000000002/0000000000000007";
+	check_refused(&w, "is an older copy", "0000000000000007");
+	w.store.wal_object = NULL;
 	world_start(&w);
 	assert_true(world_run(&w, &w.registered));
 	world_stop(&w);

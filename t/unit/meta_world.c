@@ -23,6 +23,7 @@ struct mem_op {
 	obj_done_cb *put;
 	obj_get_cb *get;
 	obj_list_cb *list;
+	bool wal;                       /* list: of WAL objects under the prefix, not of exports */
 	void *arg;
 	struct obj_result result;
 };
@@ -39,9 +40,9 @@ static void mem_op_free(struct mem_op *op)
 static void mem_list_answer(const struct mem_op *op)
 {
 	char key[EXPORT_KEY_MAX];
-	struct obj_entry e = { .key = key };
+	struct obj_entry e = { .key = op->wal ? (char *)(uintptr_t)op->store->wal_object : key };
 	export_key(key, op->store->export_idx);
-	op->list(op->arg, op->result, &e, op->store->export_idx != 0, false);
+	op->list(op->arg, op->result, &e, op->wal ? e.key != NULL : op->store->export_idx != 0, false);
 }
 
 static void mem_fire(void *arg)
@@ -111,8 +112,10 @@ static void mem_list(struct objstore *base, const char *prefix, const char *star
 {
 	struct mem_store *s = (struct mem_store *)base;
 	struct obj_result r = { .outcome = s->get_err != 0 ? OUTCOME_NOT_APPLIED : OUTCOME_OK, .err = s->get_err };
-	must(strcmp(prefix, "meta/") == 0);
-	mem_op_new(s, arg, r)->list = cb;
+	struct mem_op *op = mem_op_new(s, arg, r);
+	op->list = cb;
+	op->wal = strcmp(prefix, "meta/") != 0;
+	must(!op->wal || strncmp(prefix, "wal/", 4) == 0);
 }
 
 static void mem_forget(struct mem_store *s)

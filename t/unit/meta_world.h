@@ -42,6 +42,7 @@ struct mem_store {
 	int put_err, get_err;           /* of every one while not 0 */
 	unsigned n_put, n_get;
 	uint64_t export_idx;            /* an export of that row is there; 0: none */
+	const char *wal_object;         /* one is there; NULL: none */
 	struct mem_op *ops;
 };
 
