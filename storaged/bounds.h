@@ -16,8 +16,8 @@
 	X(state_complete, 4096, 32, "bytes of producers up to which a state entry is always complete")           \
 	X(tail_guess, 256u << 10, 256, "read of an object's end at first: footer and top, mostly")               \
 	X(index_kept, 16, 4, "tops and pages kept in memory, however large they are")                            \
-	X(put_max, 16u << 20, 512, "a larger data object is uploaded in parts")                                  \
-	X(put_part, 8u << 20, 256, "such a part")                                                                \
+	X(put_max, 16u << 20, 1024, "a larger data object is uploaded in parts")                                  \
+	X(put_part, 8u << 20, 4096, "such a part")                                                               \
 	X(single_min, 4u << 20, 256, "a log with that much in a pack or a merge has objects of its own there")   \
 	X(single_max, 256u << 20, 1024, "a pack closes such an object")                                          \
 	X(run_max, 128u << 20, 1024, "a pack closes an object of many logs")                                     \

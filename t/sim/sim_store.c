@@ -448,19 +448,21 @@ static void finish_effect(struct store_op *op)
 	uint8_t *data = NULL;
 	size_t size = 0;
 	unsigned n = 0;
+	bool whole = true;
 	if (op->proc->state == SIM_DEAD && op->sender_died_first)
 		return;
 	for (const struct sim_part *p = op->bucket->parts; p != NULL; p = p->next) {
 		if (p->upload_id != op->upload_id)
 			continue;
-		must(p->part == n++);
+		whole &= p->part == n++;        /* not: it was aborted, and parts came after that */
 		data = must_realloc(data, size + p->size + 1);
 		memcpy(data + size, p->data, p->size);
 		size += p->size;
 	}
-	if (n != op->part || sim_bucket_find(op->bucket, op->key) != NULL) {
+	whole &= n == op->part;
+	if (!whole || sim_bucket_find(op->bucket, op->key) != NULL) {
 		op->outcome = OUTCOME_NOT_APPLIED;
-		op->err = n != op->part ? -ENOENT : -EEXIST;
+		op->err = !whole ? -ENOENT : -EEXIST;
 	} else {
 		bucket_put(op->bucket, op->key, data, size);
 		sim_trace(op->bucket->sim, "upload effect", op->number, size);

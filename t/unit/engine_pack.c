@@ -260,6 +260,23 @@ static void test_large_log_in_a_merge(void **state)
 	read_free(r);
 }
 
+/* A log whose epoch was raised while its frames stood in the arena, as a transfer there and back does: they are in the object
+ * of the transfer, and a pack takes none of them. */
+static void test_frames_of_an_old_epoch(void **state)
+{
+	process_serve(&process, &world, 0);
+	append_now(&process, 0, "old", 0);
+	append_now(&process, 1, "kept", 0);
+	engine_log_remove(process.engine, process.logs[0]);
+	process.logs[0] = engine_log_add(process.engine, 100, 2, 0, false);
+	process_pack(&process);
+	const struct object_row *row = catalogue_next(metadata.catalogue, NULL);
+	assert_non_null(row);
+	assert_int_equal(row->first_log, 101);
+	assert_int_equal(row->last_log, 101);
+	assert_int_equal(log_next(process.logs[0]), 0);
+}
+
 /* Trimmed before it was packed: it is in no block, and counts in the bytes before. */
 static void test_trimmed_before_it_is_packed(void **state)
 {
@@ -360,7 +377,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_wal_objects_go_when_they_are_packed), TEST(test_states_outlive_their_records), TEST(test_three_levels),
-		TEST(test_large_log_in_a_merge),
+		TEST(test_large_log_in_a_merge), TEST(test_frames_of_an_old_epoch),
 		TEST(test_trimmed_before_it_is_packed), TEST(test_trimmed_beside_a_fork),
 		TEST(test_recovery_packs_when_there_is_no_room), TEST(test_killed_while_packing),
 	};
