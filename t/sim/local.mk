@@ -51,7 +51,9 @@ t_sim_sim_planted_LDADD = t/sim/libsim.a t/sim/libplanted.a $(STORAGED_LIBS)
 EXTRA_DIST += t/sim/README t/sim/coverage t/30-sim-short.t t/30-sim-determinism.t t/30-sim-planted.t
 
 SEEDS = 1000
-.PHONY: sim sim-built sim-coverage
+.PHONY: sim sim-built sim-coverage check-names
+check-names:
+	@echo $(check_PROGRAMS)
 sim-built: $(BUILT_SOURCES)
 	@$(MAKE) t/sim/sim
 sim: sim-built
