@@ -61,7 +61,8 @@ static void rot_wal(struct run *r)
 	struct sim *s = &r->sim;
 	struct sim_bucket *b = r->two_buckets ? &r->wal_bucket : &r->bucket;
 	size_t n;
-	if (sim_chance(s, 600)) {
+	/* To a restore the highest epoch that it sees is the present one, and a log of this world has no lower one. */
+	if (sim_chance(s, 600) || r->loses_database) {
 		rot_one(r, b, "wal/1/", kinds[sim_below(s, 4)]);
 		return;
 	}
