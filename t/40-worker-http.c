@@ -189,7 +189,8 @@ static void test_later_features(void **state)
 
 #define SETTINGS_T                                                                                                     \
 	"HTTP/1.1 200 OK\nContent-Type: application/json\n" STORE "Content-Length: #\n\n"                            \
-	"{\"name\":\"/t\",\"schema\":null,\"schemaValidate\":false,\"kafkaTopic\":\"t\",\"partitions\":3}\n"
+	"{\"name\":\"/t\",\"schema\":null,\"schemaValidate\":false,\"kafkaTopic\":\"t\",\"partitions\":3,"          \
+	"\"retentionMs\":null,\"retentionBytes\":null}\n"
 
 static void reserved(struct seen *s)
 {
@@ -216,7 +217,7 @@ static void test_settings(void **state)
 		{ "PATCH /_streams/t\n\n{\"partitions\":0}", NULL, NULL,
 		  BAD("partitions must be a whole number from 1 to 1024") },
 		{ "PATCH /_streams/t\n\n{\"a\":0}", NULL, NULL,
-		  BAD("\\\"a\\\" is no setting; kafkaTopic, partitions, schema, schemaValidate are") },
+		  BAD("\\\"a\\\" is no setting; kafkaTopic, partitions, retentionMs, retentionBytes, schema, schemaValidate are") },
 	};
 	world_open(NULL);
 	RUN(rows);

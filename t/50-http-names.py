@@ -50,7 +50,8 @@ for row in names.ROWS:
 @tap.test("GET /_streams answers the settings of any spelling")
 def _():
     names.prepare(client, names.Row("", [("PUT", "/orders/eu", {}), ("PUT", "/orders.eu", {}), ("PUT", "/plain", {})], [], [], {}))
-    eu = {"name": "/orders/eu", "schema": None, "schemaValidate": False, "kafkaTopic": "orders.eu", "partitions": 1}
+    eu = {"name": "/orders/eu", "schema": None, "schemaValidate": False, "kafkaTopic": "orders.eu", "partitions": 1,
+          "retentionMs": None, "retentionBytes": None}
     for spelling in ("orders/eu", "/orders/eu", "orders.eu"):
         tap.same(settings(spelling), eu, spelling)
     tap.same(settings("/orders.eu")["kafkaTopic"], None)

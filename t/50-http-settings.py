@@ -177,6 +177,26 @@ def _():
         error(put("/keep/b", 400, Pico_Retention_Bytes=bad), 400, "bad_request", "Pico-Retention-Bytes")
 
 
+@tap.test("retention is changed by PATCH, set or given back to the node, with other settings or alone")
+def _():
+    def patch(text, status=200):
+        a = http("PATCH", "/_streams/keep/c", text.encode())
+        tap.same(a.status, status, f"{text} {a.body}")
+        return a.json()
+    put("/keep/c")
+    a = http("GET", "/_streams/keep/c").json()
+    tap.same((a["retentionMs"], a["retentionBytes"]), (None, None))
+    a = patch('{"retentionMs":5000,"retentionBytes":-1}')
+    tap.same((a["retentionMs"], a["retentionBytes"], a["kafkaTopic"]), (5000, -1, "keep.c"))
+    tap.same(http("HEAD", "/keep/c")["pico-retention-ms"], "5000")
+    a = patch('{"retentionMs":null,"kafkaTopic":"other-c","partitions":2}')
+    tap.same((a["retentionMs"], a["retentionBytes"], a["kafkaTopic"], a["partitions"]), (None, -1, "other-c", 2))
+    tap.same(patch("{}")["retentionBytes"], -1)
+    for bad in '"5"', "-2", "1.5", "9223372036854775808", "true":
+        assert "retentionMs" in patch('{"retentionMs":%s,"retentionBytes":7}' % bad, 400)["message"]
+    tap.same(patch("{}")["retentionBytes"], -1, "what is wrong in one place changes nothing")
+
+
 @tap.test("records that are too old go; the stream stays")
 def _():
     put("/old", Pico_Retention_Ms="1000")

@@ -60,7 +60,7 @@ static bool take_partitions(struct request *r, Ipc__CreateRequest *m)
 void pico_create(struct request *r)
 {
 	Ipc__CreateRequest m = IPC__CREATE_REQUEST__INIT;
-	struct pico_retention retention;
+	struct pico_retention retention = { 0 };
 	if (buf_len(&r->body) > 0) {
 		answer_bad_request(r, "PUT takes no body: append with POST");
 		return;

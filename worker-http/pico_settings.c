@@ -13,6 +13,7 @@
 #include "common/must.h"
 #include "common/topic_name.h"
 #include "worker-http/pico.h"
+#include "worker-http/pico_retention.h"
 #include "worker-http/pico_topic.h"
 #include "worker-http/server.h"
 
@@ -22,6 +23,7 @@ struct settings {
 	bool set_alias, set_partitions, clear_schema, clear_validate;
 	char alias[TOPIC_ALIAS_MAX + 1];        /* empty: taken away */
 	uint32_t partitions;
+	struct pico_retention retention;
 	uint8_t topic_id[16];
 };
 
@@ -46,7 +48,9 @@ static void answer_settings(struct request *r, const Ipc__Topic *t)
 	put_text_or_null(out, "schema", t->schema_name);
 	buf_printf(out, ",\"schemaValidate\":%s,", t->schema_validate ? "true" : "false");
 	put_text_or_null(out, "kafkaTopic", t->kafka_topic);
-	buf_printf(out, ",\"partitions\":%zu}\n", t->n_partitions);
+	buf_printf(out, ",\"partitions\":%zu", t->n_partitions);
+	pico_retention_settings(out, t);
+	buf_put_str(out, "}\n");
 	answer_send(r, 200);
 }
 
@@ -157,12 +161,23 @@ static bool take_schema_validate(struct request *r, struct settings *s, enum jso
 	return s->clear_validate;
 }
 
+static bool take_retention_ms(struct request *r, struct settings *s, enum json_token token, struct slice value)
+{
+	return pico_set_retention(r, &s->retention, PICO_RETENTION_MS, token, value);
+}
+
+static bool take_retention_bytes(struct request *r, struct settings *s, enum json_token token, struct slice value)
+{
+	return pico_set_retention(r, &s->retention, PICO_RETENTION_BYTES, token, value);
+}
+
 static const struct {
 	const char *name;
 	take_fn *take;
 } fields[] = {
 	{ "kafkaTopic", take_kafka_topic }, { "partitions", take_partitions }, { "schema", take_schema },
-	{ "schemaValidate", take_schema_validate },
+	{ "schemaValidate", take_schema_validate }, { "retentionMs", take_retention_ms },
+	{ "retentionBytes", take_retention_bytes },
 };
 
 static bool take_field(struct request *r, struct settings *s, struct slice key, enum json_token token, struct slice value)
@@ -170,7 +185,7 @@ static bool take_field(struct request *r, struct settings *s, struct slice key, 
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
 		if (json_string_is(key, fields[i].name))
 			return fields[i].take(r, s, token, value);
-	answer_bad_request(r, "%.*s is no setting; kafkaTopic, partitions, schema, schemaValidate are",
+	answer_bad_request(r, "%.*s is no setting; kafkaTopic, partitions, retentionMs, retentionBytes, schema, schemaValidate are",
 			 (int)(key.n < 64 ? key.n : 64), (const char *)key.p);
 	return false;
 }
@@ -250,6 +265,7 @@ static void call_update(struct request *r)
 	m.kafka_topic = s->alias;
 	m.set_schema = s->clear_schema;
 	m.set_schema_validate = s->clear_validate;
+	pico_retention_update(&s->retention, &m);
 	m.deadline_ms = request_deadline(r);
 	request_call(r, IPC_UPDATE, &m.base, slice_of(NULL, 0), m.deadline_ms, on_updated);
 }
@@ -277,7 +293,8 @@ static void on_found(void *arg, const struct pico_error *error, const ProtobufCM
 	const Ipc__Topic *t = ((const Ipc__GetAnswer *)m)->topic;
 	must(t->topic_id.len == sizeof(s->topic_id));
 	memcpy(s->topic_id, t->topic_id.data, sizeof(s->topic_id));
-	bool update = s->set_alias || s->clear_schema || s->clear_validate;
+	bool update = s->set_alias || s->clear_schema || s->clear_validate ||
+		pico_sets_retention(&s->retention);
 	if (topic_path_is_reserved(slice_str(t->name)))
 		answer_error(r, 403, "permission_denied", "names of that kind are reserved", NULL);
 	else if (update && s->set_partitions)
