@@ -238,7 +238,7 @@ def reload():
     same(len(re.findall(r"reload: these changed and need a restart: backlog max_inflight\n", n.log())), 1, "warning")
     write("log_level = loud\n")
     n.process.send_signal(signal.SIGHUP)
-    until(lambda: "reload: --log-level: 'loud' is not one of: error warn info debug; nothing changes" in n.log(), 5, "fault")
+    until(lambda: f"reload: {path}:1: --log-level: 'loud' is not one of: error warn info debug; nothing changes" in n.log(), 5, "fault")
     same(n.read("order").count("log level"), 3, "nothing was sent")
     same(n.stop(), 0, "exit code")
 
