@@ -146,12 +146,10 @@ void create_partitions_handle(struct request *r)
 	m->n_results = q->n_topics;
 	d->response = m;
 	d->deadline_ms = request_deadline(r, q->timeout_ms);
-	for (uint32_t i = 0; i < q->n_topics; i++) {
+	for (uint32_t i = 0; i < q->n_topics; i++)
 		m->results[i].name = d->want[i].name = q->topics[i].name;
-		topic_cache_drop(r->server->cache, q->topics[i].name);
-	}
 	if (find_twice(r))
-		topic_cache_resolve(r, d->want, q->n_topics, grow_next);
+		topic_cache_resolve_anew(r, d->want, q->n_topics, grow_next);
 	else
 		request_close(r, "memory");
 }

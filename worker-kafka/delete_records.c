@@ -122,7 +122,7 @@ void delete_records_handle(struct request *r)
 	for (uint32_t i = 0; i < q->n_topics && room; i++)
 		room = take_topic(r, i);
 	if (room)
-		topic_cache_resolve(r, d->want, q->n_topics, delete_ask);
+		topic_cache_resolve_anew(r, d->want, q->n_topics, delete_ask);
 	else
 		request_close(r, "memory");
 }

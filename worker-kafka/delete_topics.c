@@ -85,7 +85,6 @@ void delete_topics_handle(struct request *r)
 		to[i].name = d->want[i].name = newer ? q->topics[i].name : q->topic_names[i];
 		if (newer)
 			to[i].topic_id = q->topics[i].topic_id;
-		topic_cache_drop(r->server->cache, to[i].name.p != NULL ? to[i].name : slice_str(""));
 	}
-	topic_cache_resolve(r, d->want, n, delete_next);
+	topic_cache_resolve_anew(r, d->want, n, delete_next);
 }

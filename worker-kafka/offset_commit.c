@@ -151,7 +151,7 @@ void offset_commit_handle(struct request *r)
 		return;
 	}
 	if (kafka_api_serves(r->head.api, r->head.api_version))
-		topic_cache_resolve(r, ((struct commit *)r->state)->want, q->n_topics, commit_ask);
+		topic_cache_resolve_anew(r, ((struct commit *)r->state)->want, q->n_topics, commit_ask);
 	else if (((struct commit *)r->state)->n_parts > 0)
 		commit_ask(r);
 	else

@@ -94,7 +94,7 @@ void offset_delete_handle(struct request *r)
 {
 	const struct kmsg_offset_delete_request *q = r->message;
 	if (delete_begin(r))
-		topic_cache_resolve(r, ((struct delete *)r->state)->want, q->n_topics, delete_ask);
+		topic_cache_resolve_anew(r, ((struct delete *)r->state)->want, q->n_topics, delete_ask);
 	else
 		request_close(r, "memory");
 }

@@ -318,5 +318,5 @@ void offset_fetch_handle(struct request *r)
 	else if (!kafka_api_serves(r->head.api, r->head.api_version))
 		refuse_version(r);
 	else
-		topic_cache_resolve(r, ((struct fetch *)r->state)->want, n, fetch_next);
+		topic_cache_resolve_anew(r, ((struct fetch *)r->state)->want, n, fetch_next);
 }

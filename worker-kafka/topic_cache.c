@@ -147,6 +147,8 @@ static bool want_take(struct request *r, size_t i, enum pico_error_kind kind, co
 	if (topic != NULL) {
 		topic_cache_put(r->server->cache, topic);
 		take_known(r, w);
+	} else if (kind == PICO_NOT_FOUND) {
+		topic_cache_drop(r->server->cache, w->name);
 	}
 	return true;
 }
@@ -156,21 +158,32 @@ static void want_done(struct request *r)
 	((const struct resolve *)r->resolve)->done(r);
 }
 
-void topic_cache_resolve(struct request *r, struct topic_want *want, size_t n, void (*done)(struct request *r))
+static void resolve(struct request *r, struct resolve v, size_t n, bool known_will_do)
 {
 	static const struct topics_question question = { want_name, want_take, want_done };
-	struct resolve *v = r->resolve = REQUEST_NEW(r, struct resolve, 1);
+	struct resolve *kept = r->resolve = REQUEST_NEW(r, struct resolve, 1);
 	size_t *asked = REQUEST_NEW(r, size_t, n), n_asked = 0;
-	if (v == NULL || asked == NULL) {
+	if (kept == NULL || asked == NULL) {
 		request_close(r, "memory");
 		return;
 	}
-	*v = (struct resolve){ .want = want, .done = done };
+	*kept = v;
 	for (size_t i = 0; i < n; i++) {
-		want[i].info = NULL;
-		want[i].kind = PICO_NOT_FOUND;
-		if (topic_alias_is_legal(want[i].name) && !take_known(r, &want[i]))
+		struct topic_want *w = &v.want[i];
+		w->info = NULL;
+		w->kind = PICO_NOT_FOUND;
+		if (topic_alias_is_legal(w->name) && !(known_will_do && take_known(r, w)))
 			asked[n_asked++] = i;
 	}
 	ask_topics(r, &question, asked, n_asked);
+}
+
+void topic_cache_resolve(struct request *r, struct topic_want *want, size_t n, void (*done)(struct request *r))
+{
+	resolve(r, (struct resolve){ .want = want, .done = done }, n, true);
+}
+
+void topic_cache_resolve_anew(struct request *r, struct topic_want *want, size_t n, void (*done)(struct request *r))
+{
+	resolve(r, (struct resolve){ .want = want, .done = done }, n, false);
 }

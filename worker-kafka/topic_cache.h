@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What requests by name need to know of topics, for a second after storaged said it. Writes carry the settings
- * version, so a stale entry is noticed there; a read under a name that was taken away may go on that long.
+ * What requests by name need to know of topics, for a second after storaged said it. A name may have gone to another
+ * topic meanwhile, by a PATCH over HTTP. Produce carries the settings version, so a stale entry is noticed there; whatever else
+ * changes something, or says where a consumer begins, has its names resolved anew. A read under a name that was taken away
+ * may go on that long.
  */
 #ifndef WORKER_KAFKA_TOPIC_CACHE_H
 #define WORKER_KAFKA_TOPIC_CACHE_H
@@ -28,6 +30,8 @@ void topic_cache_free(struct topic_cache *c);
 
 /* Fills in all of `want`, then `done`, perhaps at once. Uses the request's call. */
 void topic_cache_resolve(struct request *r, struct topic_want *want, size_t n, void (*done)(struct request *r));
+/* The same, and storaged is asked for each, whatever is known. */
+void topic_cache_resolve_anew(struct request *r, struct topic_want *want, size_t n, void (*done)(struct request *r));
 /* storaged said this of a topic just now. */
 void topic_cache_put(struct topic_cache *c, const Ipc__Topic *topic);
 /* Whether somebody heard of another topic of that name, or of newer settings, than a request knows. */
