@@ -189,11 +189,61 @@ static void test_entries_that_contradict(void **state)
 	assert_load_refused("reaches farther");
 }
 
+static void serve_in_epoch(uint32_t epoch, size_t n_ended)
+{
+	process_new(&process, &world);
+	process.logs[0] = engine_log_add(process.engine, 100, epoch, 0, false);
+	process_go(&process, n_ended);
+	world_run(&world);
+	assert_true(process.serving);
+}
+
+static void assert_epoch_ends(uint32_t epoch, uint32_t ret, uint64_t end)
+{
+	uint32_t found;
+	uint64_t at;
+	assert_int_equal(log_epoch_end(process.logs[0], epoch, &found, &at), LOG_EPOCH_ENDS);
+	assert_int_equal(found, ret);
+	assert_int_equal(at, end);
+}
+
+/* A log whose owner changed: where each epoch ended is known after packs and restarts, and a frame of a former owner that
+ * nobody packed is none of its records. */
+static void test_rising_epochs(void **state)
+{
+	uint32_t found;
+	uint64_t at;
+	serve_in_epoch(3, 0);
+	append_now(&process, 0, "a", 0);
+	append_now(&process, 0, "b", 1);
+	pack();
+	append_now(&process, 0, "late", 2);
+	process_kill(&process);
+	serve_in_epoch(5, 1);
+	assert_int_equal(log_next(process.logs[0]), 2);
+	append_now(&process, 0, "c", 2);
+	assert_records(&process, 0, 0, "a|b|c");
+	assert_epoch_ends(5, 5, 3);
+	assert_epoch_ends(4, 3, 2);
+	assert_epoch_ends(3, 3, 2);
+	assert_epoch_ends(2, 2, 0);
+	assert_int_equal(log_epoch_end(process.logs[0], 6, &found, &at), LOG_EPOCH_TO_COME);
+	pack();
+	process_kill(&process);
+	serve_in_epoch(6, 2);
+	append_now(&process, 0, "d", 3);
+	assert_records(&process, 0, 0, "a|b");
+	assert_records(&process, 0, 2, "c|d");
+	assert_epoch_ends(6, 6, 4);
+	assert_epoch_ends(5, 5, 3);
+	assert_epoch_ends(3, 3, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_producers_over_packs_and_restarts), TEST(test_newest_by_offset), TEST(test_no_complete_entry),
-		TEST(test_entries_that_contradict),
+		TEST(test_entries_that_contradict), TEST(test_rising_epochs),
 	};
 	return cmocka_run_group_tests_name("engine_load", tests, NULL, NULL);
 }
