@@ -46,6 +46,18 @@ def load(stop, fine):
         n += 1
 
 
+def stop_with_wal_objects():
+    """How many are not packed yet when a node stops is a matter of the moment: some more, until it is three."""
+    for _ in range(50):
+        for i in range(5):
+            same(node.http("POST", f"/t{i}", b"z" * 500).status, 200)
+        same(node.stop(), 0)
+        if len(wal_objects(objects)) >= 3:
+            return
+        node.start()
+    assert False, wal_objects(objects)
+
+
 @test("a clean node: nothing found, stopped, beside it under load, after kill -9, after the next start")
 def _():
     node.start()
@@ -69,7 +81,7 @@ def _():
     for i in range(300):
         same(node.http("POST", f"/t{i % 5}", b"y" * 500).status, 200)
     same(bad(fsck()), [], "after a restart")
-    same(node.stop(), 0)
+    stop_with_wal_objects()
     before = fingerprint(objects)
     out = fsck()
     same(bad(out), [], "after a stop")
@@ -158,7 +170,6 @@ def _():
         return change
     expect(lost(data_object), None, "missing", words="are lost")
     expect(lost(lambda root: f"{root}/cluster"), "cluster", "missing")
-    assert len(wal_objects(objects)) >= 3, wal_objects(objects)
     expect(lost(lambda root: wal_objects(root)[1]), None, "missing", "warning")
 
 
