@@ -149,6 +149,7 @@ def _():
     tap.same(e.next(), None)
     took = time.monotonic() - began
     assert 39 < took < 60, took
+    tap.same(e.comments, 2, "after 15 and after 30 s")
     e = sse("/late", Last_Event_ID=e.id or "0")
     post("/late", b"after")
     while (records := pair(e)[0]) is None:

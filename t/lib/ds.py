@@ -53,6 +53,7 @@ class Events:
         more = "".join(f"{k.replace('_', '-')}: {v}\r\n" for k, v in headers.items())
         self.socket.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n{more}\r\n".encode())
         self.raw, self.text, self.ended, self.id = b"", b"", False, None
+        self.comments = 0
         while b"\r\n\r\n" not in self.raw:
             self._more()
         head, self.raw = self.raw.split(b"\r\n\r\n", 1)
@@ -81,6 +82,7 @@ class Events:
                 self.text = rest
                 lines = [line for line in block.split(b"\n") if not line.startswith(b":")]
                 if not lines:
+                    self.comments += 1
                     continue
                 fields = [line.partition(b":") for line in lines]
                 data = b"\n".join(v[1:] if v.startswith(b" ") else v for k, _, v in fields if k == b"data")
