@@ -360,7 +360,7 @@ static const char *model_rename(struct model *m, const char *report)
 	struct asked a;
 	const char *at = strstr(report, "/restored/log-");
 	assert_non_null(at);
-	memcpy(m->name, at, strlen("/restored/log-") + 16);
+	snprintf(m->name, sizeof(m->name), "%.*s", (int)strlen("/restored/log-") + 16, at);
 	const Ipc__Topic *t = topic_get(&a, m->name);
 	assert_non_null(t);
 	memcpy(m->id, t->topic_id.data, sizeof(m->id));
