@@ -20,6 +20,7 @@ common_libcommon_a_SOURCES = \
 	common/kmsg_gen.c common/kmsg_gen.h \
 	common/log.c common/log.h \
 	common/metrics.c common/metrics.h common/metrics.def \
+	common/hook_url.c common/hook_url.h \
 	common/ipc.c common/ipc.h common/ipc_msg.def \
 	common/ipc_error.c \
 	common/ipc_sock.c \
@@ -33,6 +34,7 @@ common_libcommon_a_SOURCES = \
 	common/record_decode.c common/record_decode.h \
 	common/slice.h \
 	common/sock.c common/sock.h \
+	common/subscription.c common/subscription.h \
 	common/tls.c common/tls.h \
 	common/topic_config.c common/topic_config.h common/topic_config.def \
 	common/topic_name.c common/topic_name.h \

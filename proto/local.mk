@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LIBRARIES += proto/libproto.a
-proto_libproto_a_SOURCES = proto/topics.proto proto/frame.proto proto/meta.proto
+proto_libproto_a_SOURCES = proto/topics.proto proto/frame.proto proto/meta.proto proto/subscription.proto
 nodist_proto_libproto_a_SOURCES = \
 	proto/topics.pb-c.c proto/topics.pb-c.h \
 	proto/frame.pb-c.c proto/frame.pb-c.h \
-	proto/meta.pb-c.c proto/meta.pb-c.h
+	proto/meta.pb-c.c proto/meta.pb-c.h \
+	proto/subscription.pb-c.c proto/subscription.pb-c.h
 # Generated code: our warnings are not for it.
 proto_libproto_a_CFLAGS = $(AM_CFLAGS) -w
 BUILT_SOURCES += $(nodist_proto_libproto_a_SOURCES)

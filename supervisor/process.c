@@ -42,6 +42,8 @@ void processes_init(struct supervisor *s)
 	if (!s->conf.no_admin)
 		add(s, PROCESS_WORKER_ADMIN, 0);
 	add_workers(s, PROCESS_WORKER_HTTP, s->conf.http_workers);
+	if (!s->conf.no_ds || strcmp(s->conf.protocol, "ds") == 0)
+		add(s, PROCESS_WORKER_HOOK, 0);
 	if (!s->conf.no_kafka)
 		add_workers(s, PROCESS_WORKER_KAFKA, s->conf.kafka_workers);
 }

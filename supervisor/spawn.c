@@ -47,7 +47,9 @@ static bool is_for(enum process_kind kind, const char *variable)
 		if (strncmp(variable, harmless[i], strlen(harmless[i])) == 0)
 			return true;
 	}
-	return kind == PROCESS_STORAGED && (strncmp(variable, "AWS_", 4) == 0 || strncmp(variable, "SSL_CERT_", 9) == 0);
+	if (strncmp(variable, "SSL_CERT_", 9) == 0)
+		return kind == PROCESS_STORAGED || kind == PROCESS_WORKER_HOOK;
+	return kind == PROCESS_STORAGED && strncmp(variable, "AWS_", 4) == 0;
 }
 
 /* Whose listeners it is. */

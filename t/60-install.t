@@ -22,6 +22,7 @@ is "programs" "$(cd "$stage/opt/pico" && find bin libexec -type f -perm -100 | s
 	"bin/pico
 libexec/picomq/storaged
 libexec/picomq/supervisor
+libexec/picomq/worker-hook
 libexec/picomq/worker-http
 libexec/picomq/worker-kafka"
 is "manual pages" "$(cd "$stage/opt/pico/share/man" && ls man1/pico-bench.1 man5/pico.conf.5 man8/pico-serve.8)" "man1/pico-bench.1

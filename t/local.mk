@@ -97,6 +97,9 @@ check_PROGRAMS += t/00-unit-http1
 t_00_unit_http1_SOURCES = t/unit/http1.c
 t_00_unit_http1_LDADD = worker-http/libworkerhttp.a $(TEST_LIBS)
 
+check_PROGRAMS += t/00-unit-subscription
+t_00_unit_subscription_SOURCES = t/unit/subscription.c
+t_00_unit_subscription_LDADD = $(WORKER_HOOK_LIBS) $(TEST_LIBS)
 check_PROGRAMS += t/00-unit-ds
 t_00_unit_ds_SOURCES = t/unit/ds.c
 t_00_unit_ds_LDADD = $(WORKER_HTTP_LIBS) $(TEST_LIBS)
@@ -413,7 +416,8 @@ conformance: all conformance-ds
 conformance-ds: all
 	$(srcdir)/t/conformance/durable-streams $(builddir)
 EXTRA_DIST += t/conformance/durable-streams t/conformance/suite.conf.mjs t/conformance/suite.run.mjs \
-	t/lib/ds.py t/50-http-ds.py t/50-http-ds-json.py t/50-http-ds-live.py t/50-http-ds-fork.py
+	t/lib/ds.py t/50-http-ds.py t/50-http-ds-json.py t/50-http-ds-live.py t/50-http-ds-fork.py \
+	t/50-http-ds-kill.py t/50-http-ds-sub.py t/50-http-cross.py
 # Every Kafka client that t/clients/install can get; those that are quick are in ./check.
 client-matrix: all
 	$(srcdir)/t/clients/install

@@ -41,6 +41,8 @@ extern const struct expiry_names ds_expiry_names;
 void ds_put_offset(struct request *r, uint64_t offset);
 /* Content-Type, Stream-Next-Offset, TTL or expiry, Stream-Closed. */
 void ds_put_topic(struct request *r, const Ipc__Topic *topic);
+/* Scheme and host of the URLs that are handed out. */
+void ds_put_base(const struct request *r, struct buf *out);
 /* Location: an absolute URL, in the form that the client used. */
 void ds_put_location(struct request *r);
 

@@ -8,6 +8,7 @@
 #include "common/topic_name.h"
 #include "worker-http/cors.h"
 #include "worker-http/server.h"
+#include "worker-http/sub.h"
 
 #define METHODS "GET, PUT, POST, DELETE, HEAD, OPTIONS"
 
@@ -37,14 +38,14 @@ struct slice ds_name_of(const struct conf *conf, struct slice path)
 	return path.n == n ? slice_str("/") : slice_of(path.p + n, path.n - n);
 }
 
-/* True when it was refused. */
+/* True when that was not a stream, or refused: it is answered. */
 static bool refuse_path(struct request *r, bool writes)
 {
 	const char *fault = topic_path_fault(r->name);
 	if (slice_is(r->name, "/"))
 		answer_error(r, 404, "not_found", "name a stream in the path", NULL);
 	else if (is_below(r->name, "/__ds", 5))
-		answer_not_supported(r, "__ds");
+		sub_route(r);
 	else if (fault != NULL)
 		answer_bad_request(r, "%s", fault);
 	else if (writes && topic_path_is_reserved(r->name))

@@ -43,21 +43,26 @@ static bool is_authority(struct slice s)
 }
 
 /* The address that was configured for that, else the one that the client found us under, else the listener's. */
-void ds_put_location(struct request *r)
+void ds_put_base(const struct request *r, struct buf *out)
 {
 	const struct server *s = r->server;
 	struct slice host = request_field(r, "host");
-	char base[320];
-	if (s->conf->ds_address[0] != '\0' || !is_authority(host))
-		snprintf(base, sizeof(base), "%s", s->child->ds_address);
-	else
-		snprintf(base, sizeof(base), "http%s://%.*s", r->secure ? "s" : "", (int)host.n, (const char *)host.p);
-	size_t n = strlen(base);
-	while (n > 0 && base[n - 1] == '/')
-		base[--n] = '\0';
+	if (s->conf->ds_address[0] == '\0' && is_authority(host)) {
+		buf_put_str(out, r->secure ? "https://" : "http://");
+		buf_put_slice(out, host);
+		return;
+	}
+	size_t n = strlen(s->child->ds_address);
+	while (n > 0 && s->child->ds_address[n - 1] == '/')
+		n--;
+	buf_put(out, s->child->ds_address, n);
+}
+
+void ds_put_location(struct request *r)
+{
 	struct buf url;
-	buf_init(&url, sizeof(base) + HTTP1_TARGET_MAX);
-	buf_put(&url, base, n);
+	buf_init(&url, HTTP1_HEAD_MAX);
+	ds_put_base(r, &url);
 	buf_put_slice(&url, r->path);
 	answer_field_slice(r, "Location", buf_slice(&url));
 	buf_done(&url);

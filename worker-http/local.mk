@@ -57,6 +57,10 @@ worker_http_libworkerhttp_a_SOURCES = \
 	worker-http/scope.c worker-http/scope.h \
 	worker-http/server.c worker-http/server.h \
 	worker-http/sse.c worker-http/sse.h \
+	worker-http/sub.c worker-http/sub.h \
+	worker-http/sub_body.c \
+	worker-http/sub_change.c worker-http/sub_change.h \
+	worker-http/sub_lease.c \
 	worker-http/token.c worker-http/token.h
 
 pkglibexec_PROGRAMS += worker-http/worker-http
