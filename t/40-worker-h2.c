@@ -367,6 +367,40 @@ static void hurried(struct conf *conf)
 	conf->idle_timeout_ms = 600;
 }
 
+static void narrow(struct conf *conf)
+{
+	conf->conn_buffer_size = 8192;
+	conf->body_timeout_ms = 100;
+}
+
+/* One body goes on, slowly; another has filled its window, waits for room, and is 503 when it has waited long enough. */
+static void test_body_waits(void **state)
+{
+	static struct h2 h;
+	static uint8_t body[13107];
+	world_open(narrow);
+	h2_open(&h, slice_of(NULL, 0));
+	ask(&h, 1, "POST", "/t", false);
+	send_frame(&h, DATA, 0, 1, slice_of(body, sizeof(body)));
+	WAIT_FOR(&h, metrics->value[METRIC_HTTP_BUFFERED_BYTES] >= sizeof(body));
+	ask(&h, 3, "POST", "/t", false);
+	for (int i = 0; i < 5; i++)
+		send_frame(&h, DATA, 0, 3, slice_of(body, sizeof(body))); /* 65535 */
+	uint64_t began = env_now_ms(w.place.env);
+	while (!h.stream[3].ended && env_now_ms(w.place.env) - began < SOON) {
+		send_frame(&h, DATA, 0, 1, slice_of(body, 1));
+		place_run_ms(&w.place, 10);
+		h2_pull(&h);
+	}
+	assert_true(h.stream[3].ended && env_now_ms(w.place.env) - began >= 990);
+	assert_false(h.stream[1].head);
+	send_frame(&h, DATA, END_STREAM, 1, slice_of(NULL, 0));
+	append_answer(next_call(), 0);
+	WAIT_FOR(&h, h.stream[1].ended);
+	client_close(&h.c);
+	world_close();
+}
+
 static void test_timeouts(void **state)
 {
 	static struct h2 head, body, stalled, idle;
@@ -437,7 +471,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_independent), cmocka_unit_test(test_max_inflight), cmocka_unit_test(test_cancel),
 		cmocka_unit_test(test_stalled_streams), cmocka_unit_test(test_records_vanish),
-		cmocka_unit_test(test_body_limit), cmocka_unit_test(test_timeouts), cmocka_unit_test(test_drain),
+		cmocka_unit_test(test_body_limit), cmocka_unit_test(test_body_waits), cmocka_unit_test(test_timeouts), cmocka_unit_test(test_drain),
 	};
 	return cmocka_run_group_tests_name("worker-h2", tests, NULL, NULL);
 }

@@ -364,6 +364,7 @@ EXTRA_DIST += t/lib/h2_wire.py t/50-http-h2.py t/50-http-h2-floods.py t/50-http-
 	t/50-http-h2-clients.py t/lib/h2_client.py
 EXTRA_DIST += t/lib/h2_wire.py t/50-http-h2.py
 EXTRA_DIST += t/lib/binary_batch.py t/50-http-binary.py t/50-cross-protocol.py t/50-cross-rules.py
+	t/50-http-h2-clients.py t/lib/h2_client.py t/50-http-limits.py
 EXTRA_DIST += t/run t/all-checks t/00-headers.t t/90-layers.t t/lib/tree.py
 # What the disk gives, for make bench.
 noinst_PROGRAMS += t/bench/bench-disk

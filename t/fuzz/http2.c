@@ -14,6 +14,7 @@
 struct stream {
 	int32_t id;
 	size_t left;                    /* of the answer's body */
+	uint32_t sum;                   /* of the request's; compared when it is whole, as a fault may cut it anywhere */
 	bool gone, last;
 };
 
@@ -57,11 +58,10 @@ static void *on_head(void *arg, int32_t stream, const struct http1_head *head, i
 
 static void on_body(void *arg, void *owner, struct slice piece)
 {
-	struct side *s = arg;
 	struct stream *stream = owner;
 	must(!stream->gone && !stream->last);
 	for (size_t i = 0; i < piece.n; i++)
-		buf_printf(&s->heard, "BODY %d %02x\n", stream->id, piece.p[i]);
+		stream->sum = stream->sum * 31 + piece.p[i] + 1;
 }
 
 static void on_last(void *arg, void *owner)
@@ -70,7 +70,7 @@ static void on_last(void *arg, void *owner)
 	struct stream *stream = owner;
 	must(!stream->gone && !stream->last);
 	stream->last = true;
-	buf_printf(&s->heard, "LAST %d\n", stream->id);
+	buf_printf(&s->heard, "LAST %d %u\n", stream->id, stream->sum);
 }
 
 static void on_gone(void *arg, void *owner)
