@@ -365,6 +365,7 @@ EXTRA_DIST += t/lib/h2_wire.py t/50-http-h2.py t/50-http-h2-floods.py t/50-http-
 EXTRA_DIST += t/lib/h2_wire.py t/50-http-h2.py
 EXTRA_DIST += t/lib/binary_batch.py t/50-http-binary.py t/50-cross-protocol.py t/50-cross-rules.py
 	t/50-http-h2-clients.py t/lib/h2_client.py t/50-http-limits.py
+EXTRA_DIST += t/lib/binary_batch.py t/50-http-binary.py t/50-cross-protocol.py t/50-cross-rules.py t/50-http-crash.py
 EXTRA_DIST += t/run t/all-checks t/00-headers.t t/90-layers.t t/lib/tree.py
 # What the disk gives, for make bench.
 noinst_PROGRAMS += t/bench/bench-disk
@@ -403,6 +404,7 @@ chaos: all
 	for seed in $$(seq $(CHAOS_RUNS)); do \
 		PICO_KILL_SEED=$$seed PICO_KILLS=25 $(srcdir)/t/run --build $(builddir) $(srcdir)/t/50-http-kill.py \
 			$(srcdir)/t/50-broker-kill.py || exit 1; \
+		PICO_KILL_SEED=$$seed PICO_KILLS=100 $(srcdir)/t/run --build $(builddir) $(srcdir)/t/50-http-crash.py || exit 1; \
 	done
 	PICO_BUCKET_MB=1024 PICO_OUTAGE_S=$${PICO_OUTAGE_S:-600} $(srcdir)/t/run --timeout 1800 --build $(builddir) \
 		$(srcdir)/t/50-engine-bucket.py \

@@ -414,9 +414,9 @@ class Client:
                       topics=[{**name, "partitions": [one]}])
         return a.responses[0].partitions[0]
 
-    def read_all(self, topic, partition=0, seconds=30):
-        """Every record of a partition up to its high watermark."""
-        found, at, end = [], 0, time.monotonic() + seconds
+    def read_all(self, topic, partition=0, seconds=30, start=0):
+        """Every record of a partition from start up to its high watermark."""
+        found, at, end = [], start, time.monotonic() + seconds
         while True:
             p = self.fetch(topic, partition, at)
             tap.same(p.error_code, 0, f"{topic}/{partition} at {at}")
