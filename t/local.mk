@@ -360,13 +360,9 @@ t_kmsg_tool_LDADD = $(COMMON_LIBS)
 EXTRA_DIST += t/10-kmsg-differential.py t/10-kmsg-wire.py t/lib/kafka_wire.py t/golden/kafka_messages.py t/golden/kafka_messages.txt
 
 EXTRA_DIST += t/run t/all-checks t/00-headers.t t/90-layers.t t/90-tidy.t t/lib/tree.py
-EXTRA_DIST += t/lib/h2_wire.py t/50-http-h2.py t/50-http-h2-floods.py t/50-http-h2-pico.py \
-	t/50-http-h2-clients.py t/lib/h2_client.py
-EXTRA_DIST += t/lib/h2_wire.py t/50-http-h2.py
-EXTRA_DIST += t/lib/binary_batch.py t/50-http-binary.py t/50-cross-protocol.py t/50-cross-rules.py
-	t/50-http-h2-clients.py t/lib/h2_client.py t/50-http-limits.py
+EXTRA_DIST += t/lib/h2_wire.py t/lib/h2_client.py t/50-http-h2.py t/50-http-h2-floods.py t/50-http-h2-pico.py
+EXTRA_DIST += t/50-http-h2-clients.py t/50-http-limits.py
 EXTRA_DIST += t/lib/binary_batch.py t/50-http-binary.py t/50-cross-protocol.py t/50-cross-rules.py t/50-http-crash.py
-EXTRA_DIST += t/run t/all-checks t/00-headers.t t/90-layers.t t/lib/tree.py
 # What the disk gives, for make bench.
 noinst_PROGRAMS += t/bench/bench-disk
 t_bench_bench_disk_SOURCES = t/bench/bench-disk.c
