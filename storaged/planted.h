@@ -34,7 +34,6 @@ enum planted {
 	PLANTED_LOAD_OVERTAKEN,         /* appends that waited for their log go on in any order */
 	PLANTED_FORK_TIME,              /* a fork's own times do not go on from its parent's */
 	PLANTED_FORGOTTEN_ABSENT,       /* requests of the last forgotten one's object count as noted */
-	PLANTED_GC_ONE_EARLY,           /* an object of one log goes while its last record lives */
 };
 
 #ifdef PICO_PLANTED_BUGS

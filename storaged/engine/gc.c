@@ -206,7 +206,7 @@ static enum look object_search(struct gc *g, unsigned *steps)
 static enum look object_look(struct gc *g, const struct object_row *row, unsigned *steps)
 {
 	if (row->level == DATA_LEVEL_SINGLE)
-		return living_start(g, row->first_log) >= row->end_offset - planted(PLANTED_GC_ONE_EARLY) ? LOOK_DEAD : LOOK_KEPT;
+		return living_start(g, row->first_log) >= row->end_offset ? LOOK_DEAD : LOOK_KEPT;
 	if (keeper_is_good(g, &g->object))
 		return LOOK_KEPT;
 	if (g->object.keeper == KEEPER_FAULT && g->object.log_id == row->last_log)

@@ -23,10 +23,7 @@ static struct {
 	bool open, failed, begun;
 	uint32_t hist;
 	uint64_t next, confirm, start;
-	uint32_t unread;                /* the log whose read-back did not go on; HIST_NONE: none */
-	uint64_t unread_at;             /* HIST_END: at its start */
 	bool closed, more, cut, final;
-	char refusal[200];              /* of the last read */
 	char last[64];
 } step;
 
@@ -93,8 +90,6 @@ static void on_read(struct sim_call *call, const struct pico_error *error, Proto
 	const Ipc__ReadAnswer *a = (const Ipc__ReadAnswer *)answer;
 	step.open = false;
 	step.failed = a == NULL;
-	if (error != NULL)
-		snprintf(step.refusal, sizeof(step.refusal), "%s", error->message);
 	step.cut = error != NULL && error->kind == PICO_OUT_OF_RANGE && error->has_start_offset;
 	if (a == NULL)
 		return;
@@ -118,7 +113,6 @@ static bool read_some(struct run *r, struct sim_node *n, const struct run_topic 
 	m.log = &log;
 	m.partition_given = true;
 	m.from = step.begun ? (int64_t)step.next : -1;
-	snprintf(step.refusal, sizeof(step.refusal), "no answer");
 	step.hist = history_op(&r->history, HIST_READ);
 	struct hist_op *op = &r->history.ops[step.hist];
 	op->log = t->log[partition];
@@ -147,11 +141,8 @@ static bool read_log(struct run *r, struct sim_node *n, const struct run_topic *
 	do {
 		before = step.next;
 		bool is_first = !step.begun;
-		if (!read_some(r, n, t, partition)) {
-			step.unread = index;
-			step.unread_at = is_first ? HIST_END : step.next;
+		if (!read_some(r, n, t, partition))
 			return false;
-		}
 		if (is_first)
 			before = step.start;
 		if (step.next == before && step.next < step.confirm)
@@ -177,7 +168,6 @@ bool audit_read_back(struct run *r, bool final)
 {
 	struct sim_node *n = nodes_serving(r);
 	step.final = final;
-	step.unread = HIST_NONE;
 	if (n == NULL || !list_all(r, n))
 		return false;
 	for (unsigned i = 0; i < r->n_topics && !r->failed; i++) {
@@ -188,17 +178,6 @@ bool audit_read_back(struct run *r, bool final)
 					return false;
 	}
 	return true;
-}
-
-void audit_not_in_time(struct run *r, const char *phase)
-{
-	struct sim_fault_found found;
-	if (step.unread == HIST_NONE)
-		run_fault(r, "%s: not in time", phase);
-	else if (sim_check_unread(&r->history, step.unread, step.unread_at, &found))
-		run_fault(r, "%s: log %u is not read in time: %s", phase, step.unread, step.refusal);
-	else
-		run_fault(r, "%s: check %d: %.180s: %s", phase, found.check, found.text, step.refusal);
 }
 
 /* ------------------------------------------------------------------------ bucket */

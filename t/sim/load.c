@@ -205,14 +205,6 @@ static void value_refused(struct client *c, struct value *v, const struct pico_e
 	}
 }
 
-static void tail_note(struct client *c, const struct value *v)
-{
-	const struct hist_op *op = &c->run->history.ops[v->hist];
-	uint64_t *tail = &v->topic->tail[v->partition];
-	if (op->base_known && op->next > *tail)
-		*tail = op->next;
-}
-
 static void on_append(struct sim_call *call, const struct pico_error *error, ProtobufCMessage *answer)
 {
 	struct client *c = call->client;
@@ -226,7 +218,6 @@ static void on_append(struct sim_call *call, const struct pico_error *error, Pro
 		c->next = ((Ipc__AppendAnswer *)answer)->next_offset;
 		c->n_done++;
 		c->run->result->n_acked++;
-		tail_note(c, v);
 	}
 	if (v->closes && v->state == VALUE_DONE)
 		v->topic->ended[v->partition] = true;
@@ -246,7 +237,6 @@ static void on_submit(struct sim_call *call, const struct pico_error *error, Pro
 		v->state = VALUE_DONE;
 		c->n_done++;
 		c->run->result->n_acked++;
-		tail_note(c, v);
 	}
 	values_sweep(c);
 	client_wake(c, client_pause(c));

@@ -19,7 +19,6 @@ struct run_topic {
 	uint32_t n_partitions;
 	uint32_t log[RUN_PARTITIONS];   /* in the history */
 	bool ended[RUN_PARTITIONS];     /* closed or deleted, or about to be: little use to write there */
-	uint64_t tail[RUN_PARTITIONS];  /* the newest end that an append was told */
 	bool temporary;                 /* may be deleted */
 	bool trimmed;                   /* a trim was sent, or what is old is cut */
 	bool ages;                      /* the latter */

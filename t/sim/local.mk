@@ -6,7 +6,7 @@ t_sim_libsim_a_SOURCES = \
 	t/sim/faults.h \
 	t/sim/fork_check.c \
 	t/sim/sim.c t/sim/sim.h \
-	t/sim/sim_check.c t/sim/sim_check_age.c t/sim/sim_check_lost.c t/sim/sim_check.h \
+	t/sim/sim_check.c t/sim/sim_check_age.c t/sim/sim_check.h \
 	t/sim/sim_env.c \
 	t/sim/sim_sql.c t/sim/sim_sql.h \
 	t/sim/sim_store.c t/sim/sim_store.h

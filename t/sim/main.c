@@ -63,7 +63,6 @@ static const struct {
 	{ "load-forgets", PLANTED_LOAD_FORGETS },            { "load-overtaken", PLANTED_LOAD_OVERTAKEN },
 	{ "fork-time", PLANTED_FORK_TIME },
 	{ "forgotten-absent", PLANTED_FORGOTTEN_ABSENT },
-	{ "gc-one-early", PLANTED_GC_ONE_EARLY },
 };
 #define N_BUGS (sizeof(bugs) / sizeof(bugs[0]))
 

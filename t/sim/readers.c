@@ -283,16 +283,6 @@ static bool trim_is_due(struct run *r, const struct run_topic *t)
 	return may && !t->delete_sent && sim_chance(&r->sim, r->churn ? 900 : r->trims_all ? 700 : 300);
 }
 
-/* -1: everything. Of some topics all but the last record that was acknowledged, every time: an object holds it and nothing
- * else that lives. */
-static int64_t trim_offset(struct run *r, const struct run_topic *t, uint32_t partition)
-{
-	struct sim *s = &r->sim;
-	if (t->index % 3 == 0 && t->tail[partition] > 0)
-		return (int64_t)t->tail[partition] - 1;
-	return sim_chance(s, r->trims_all ? 700 : 200) ? -1 : (int64_t)sim_below(s, 60);
-}
-
 static void trim_topic(struct client *c, struct run_topic *t)
 {
 	struct sim *s = &c->run->sim;
@@ -303,7 +293,7 @@ static void trim_topic(struct client *c, struct run_topic *t)
 	log.topic = &topic;
 	log.partition = (uint32_t)sim_below(s, t->n_partitions);
 	m.log = &log;
-	m.offset = trim_offset(c->run, t, log.partition);
+	m.offset = sim_chance(s, c->run->trims_all ? 700 : 200) ? -1 : (int64_t)sim_below(s, 60);
 	uint32_t hist = history_op(&c->run->history, HIST_TRIM);
 	c->run->history.ops[hist].log = t->log[log.partition];
 	c->run->history.ops[hist].topic = t->index;

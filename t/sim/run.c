@@ -118,7 +118,6 @@ static void configure(struct run *r)
 		c->wal_upload_interval_ms = sim_between(s, 20, 200);
 		c->gc_delay_ms = sim_between(s, 0, 500);
 		bounds.sweep_page = sim_chance(s, 300) ? (uint32_t)sim_between(s, 1, 3) : bounds.sweep_page;
-		bounds.single_min = sim_chance(s, 300) ? 256 : bounds.single_min;        /* logs have objects of their own */
 		bounds.put_max = sim_chance(s, 400) ? 1024 : bounds.put_max;
 		bounds.put_part = sim_chance(s, 400) ? 4096 : bounds.put_part;
 		bounds.merge_pause_ms = (uint32_t)sim_between(s, 100, 1500);
@@ -217,7 +216,7 @@ static void read_back(struct run *r)
 	/* The one that serves may be superseded by a start that died, and find out now. */
 	for (unsigned tries = 3; !run_until(r, nodes_are_settled, LIVENESS_NS) || !audit_read_back(r, false);)
 		if (--tries == 0 || r->failed)
-			return audit_not_in_time(r, "read-back");
+			return run_fault(r, "read-back: not in time");
 	run_for(r, 130 * SIM_S);        /* late effects come */
 	for (struct sim_node *n = r->nodes; n != NULL; n = n->next)
 		if (n != nodes_serving(r))
@@ -236,7 +235,7 @@ static void read_back(struct run *r)
 	if (!run_until(r, load_is_echoed, LIVENESS_NS))
 		return run_fault(r, "the last restart: what was acknowledged cannot be sent again");
 	if (!audit_read_back(r, true))
-		audit_not_in_time(r, "read-back after the last restart");
+		run_fault(r, "read-back after the last restart: not in time");
 }
 
 static void judge(struct run *r)

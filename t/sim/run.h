@@ -115,8 +115,6 @@ void rot_begin(struct run *r);
 /* audit.c */
 /* Reads every topic and log into the history as the final logs, through the newest node. False: not in time. */
 bool audit_read_back(struct run *r, bool final);
-/* It never came to its end: a fault that says which record is lost, where that is known. */
-void audit_not_in_time(struct run *r, const char *phase);
 void audit_bucket(struct run *r);
 struct run_topic;
 /* Reads a partition through n, into records of the history. False: not in time. */

@@ -31,10 +31,6 @@ bool fork_check(const struct history *h, struct sim_fault_found *ret_found);
 /* The first fault found; true when there is none. */
 bool sim_check(const struct history *h, struct sim_fault_found *ret_found);
 
-/* sim_check_lost.c: check 3 of a log whose reads end in errors at `at`, or, when that is HIST_END, where it begins. True when it may be
- * that nothing is lost. */
-bool sim_check_unread(const struct history *h, uint32_t log, uint64_t at, struct sim_fault_found *ret_found);
-
 /* sim_check_age.c: 15 and 16, for sim_check(). */
 bool sim_check_ages(const struct history *h, struct sim_fault_found *ret_found);
 

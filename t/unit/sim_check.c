@@ -178,65 +178,6 @@ static void test_3_presence(void **state)
 	expect(&h, 5);
 }
 
-static struct history unread(void)
-{
-	struct history h = begin();
-	append(&h, 0, 1, 0);
-	append(&h, 1, 2, 2);
-	call(&h, HIST_READ, 3)->start = 1;
-	return h;
-}
-
-static void expect_unread_(struct history *h, uint64_t at, int check, int line)
-{
-	struct sim_fault_found found;
-	bool good = sim_check_unread(h, 0, at, &found);
-	if (found.check != check || good != (check == 0))
-		fail_msg("line %d: check %d expected, %d found: %s", line, check, found.check, found.text);
-	history_done(h);
-}
-#define expect_unread(h, at, check) expect_unread_(h, at, check, __LINE__)
-
-/* The log begins at 1 and cannot be read to its end. */
-static void test_3_unread(void **state)
-{
-	struct history h = unread();
-	expect_unread(&h, HIST_END, 3);
-
-	h = unread();
-	expect_unread(&h, 3, 3);
-
-	h = unread();                           /* nobody was told of it */
-	h.ops[1].outcome = HIST_UNKNOWN;
-	expect_unread(&h, 3, 0);
-
-	h = unread();                           /* behind all that there is */
-	expect_unread(&h, 4, 0);
-
-	h = unread();                           /* trimmed, maybe */
-	struct hist_op *trim = call(&h, HIST_TRIM, 3);
-	trim->outcome = HIST_UNKNOWN;
-	trim->from = 2;
-	expect_unread(&h, HIST_END, 0);
-
-	for (uint64_t start = 3; start <= 4; start++) { /* surely; the last record lives, or not */
-		h = unread();
-		trim = call(&h, HIST_TRIM, 3);
-		trim->from = trim->base = start;
-		expect_unread(&h, HIST_END, start == 3 ? 3 : 0);
-	}
-
-	h = unread();                           /* what is old may go */
-	h.topics[0].retention_ns = S;
-	expect_unread(&h, HIST_END, 0);
-
-	h = unread();                           /* a fork's record that its source was told of */
-	h.logs[0].source = history_log(&h, 0, 1);
-	h.logs[0].point = 2;
-	h.ops[0].log = 1;
-	expect_unread(&h, HIST_END, 3);
-}
-
 static struct hist_op *read_of(struct history *h, uint64_t at, uint64_t from, uint32_t value)
 {
 	struct hist_op *op = call(h, HIST_READ, at);
@@ -697,7 +638,7 @@ int main(void)
 		cmocka_unit_test(test_3_presence), cmocka_unit_test(test_4_6_reads), cmocka_unit_test(test_5_watermark),
 		cmocka_unit_test(test_5_7_producers), cmocka_unit_test(test_9_ends), cmocka_unit_test(test_10_wal),
 		cmocka_unit_test(test_10_above_the_cut),
-		cmocka_unit_test(test_11_wakeups), cmocka_unit_test(test_12_stamps), cmocka_unit_test(test_3_unread),
+		cmocka_unit_test(test_11_wakeups), cmocka_unit_test(test_12_stamps),
 		cmocka_unit_test(test_9_shown_closed), cmocka_unit_test(test_7_9_closer),
 		cmocka_unit_test(test_13_trims), cmocka_unit_test(test_14_forks),
 		cmocka_unit_test(test_15_retention), cmocka_unit_test(test_16_ttl),
