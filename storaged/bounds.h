@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How much is done, held or asked for at a time. No result depends on these numbers, only memory, the number of requests,
- * how long a turn of the loop is and how far back a start can say what became of an append. A process never changes them;
- * the simulator and tests draw small ones, so that what happens at a bound happens with little data.
+ * How much is done, held or asked for at a time. No result depends on these numbers, only memory, the number of requests
+ * and how long a turn of the loop is. A process never changes them; the simulator and tests draw small ones, so that what
+ * happens at a bound happens with little data.
  */
 #ifndef STORAGED_BOUNDS_H
 #define STORAGED_BOUNDS_H
@@ -42,8 +42,7 @@
 	X(scan_bytes, 8u << 20, 1, "state pages read at a time by a start, beyond one")                          \
 	X(recover_read, 64u << 20, 1, "WAL asked for at a time by a start, beyond one object")                   \
 	X(recover_apply, 1u << 20, 1, "WAL taken by a start in a turn")                                          \
-	X(loads, 64, 1, "logs loaded at a time")                                                                 \
-	X(requests, 1u << 20, 2, "that a start remembers for Resume; what became of older ones nobody knows then")
+	X(loads, 64, 1, "logs loaded at a time")
 
 struct bounds {
 #define X(name, value, least, text) uint32_t name;

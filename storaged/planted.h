@@ -33,7 +33,6 @@ enum planted {
 	PLANTED_OLD_DATABASE,           /* a start on a database that the storage proves to be an older copy is not refused */
 	PLANTED_LOAD_OVERTAKEN,         /* appends that waited for their log go on in any order */
 	PLANTED_FORK_TIME,              /* a fork's own times do not go on from its parent's */
-	PLANTED_FORGOTTEN_ABSENT,       /* requests of the last forgotten one's object count as noted */
 };
 
 #ifdef PICO_PLANTED_BUGS

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 
 #include "common/must.h"
-#include "storaged/bounds.h"
-#include "storaged/planted.h"
 
 void request_table_begin(struct request_table *t, uint64_t session, uint64_t seq, uint64_t last_session)
 {
@@ -25,15 +23,15 @@ static void forget(struct request_table *t, uint32_t n)
 	if (n == 0)
 		return;
 	t->first_session = t->entries[n - 1].session;
-	t->first_seq = t->entries[n - 1].seq + !planted(PLANTED_FORGOTTEN_ABSENT);
+	t->first_seq = t->entries[n - 1].seq + 1;
 	t->n -= n;
 	memmove(t->entries, t->entries + n, t->n * sizeof(*t->entries));
 }
 
 void request_table_note(struct request_table *t, const struct request *r)
 {
-	if (t->n == bounds.requests)
-		forget(t, bounds.requests / 2);
+	if (t->n == REQUESTS_MAX)
+		forget(t, REQUESTS_MAX / 2);
 	if (t->n == t->capacity) {
 		t->capacity = t->capacity == 0 ? 64 : t->capacity * 2;
 		t->entries = must_realloc(t->entries, t->capacity * sizeof(*t->entries));

@@ -12,6 +12,7 @@
 
 #define REQUEST_YOUNG_MS 600000
 #define REQUEST_KEEP_MS 120000u         /* after the start */
+#define REQUESTS_MAX (1u << 20)
 
 struct request {
 	uint64_t instance, id;

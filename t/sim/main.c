@@ -62,7 +62,6 @@ static const struct {
 	{ "old-database", PLANTED_OLD_DATABASE },
 	{ "load-forgets", PLANTED_LOAD_FORGETS },            { "load-overtaken", PLANTED_LOAD_OVERTAKEN },
 	{ "fork-time", PLANTED_FORK_TIME },
-	{ "forgotten-absent", PLANTED_FORGOTTEN_ABSENT },
 };
 #define N_BUGS (sizeof(bugs) / sizeof(bugs[0]))
 
