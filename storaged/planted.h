@@ -32,7 +32,6 @@ enum planted {
 	PLANTED_ANY_EPOCH,              /* frames are taken whatever epoch of their log they are of */
 	PLANTED_OLD_DATABASE,           /* a start on a database that the storage proves to be an older copy is not refused */
 	PLANTED_LOAD_OVERTAKEN,         /* appends that waited for their log go on in any order */
-	PLANTED_FORK_TIME,              /* a fork's own times do not go on from its parent's */
 };
 
 #ifdef PICO_PLANTED_BUGS

@@ -249,8 +249,6 @@ static void append_submit(struct engine_append *a, const struct frame *f, uint64
 static int64_t last_time(const struct engine *e, const struct log *log)
 {
 	const struct log_parent *x;
-	if (planted(PLANTED_FORK_TIME))
-		return log_last_append_ms(log);
 	while (log_last_append_ms(log) == 0 && (x = log_table_parent(&e->logs, log)) != NULL) {
 		log = log_table_find(&e->logs, x->id);
 		if (log == NULL) /* nothing of it is shown */

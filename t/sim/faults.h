@@ -47,7 +47,6 @@
 	X(SLEEP, "process: thawed after hours")                                          \
 	X(ALIEN, "store: objects of somebody else")                                      \
 	X(CLOCK_STEP, "clock: stepped")                                                  \
-	X(CLOCK_BACK, "clock: set back over a restart")                                 \
 	X(STOP, "process: stopped in order")                                             \
 	X(CANCEL, "call: cancelled by its worker")                                       \
 	X(LEFT, "process: left by itself (fenced, superseded)")                           \

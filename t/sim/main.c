@@ -61,7 +61,6 @@ static const struct {
 	{ "any-epoch", PLANTED_ANY_EPOCH },
 	{ "old-database", PLANTED_OLD_DATABASE },
 	{ "load-forgets", PLANTED_LOAD_FORGETS },            { "load-overtaken", PLANTED_LOAD_OVERTAKEN },
-	{ "fork-time", PLANTED_FORK_TIME },
 };
 #define N_BUGS (sizeof(bugs) / sizeof(bugs[0]))
 

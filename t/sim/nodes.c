@@ -104,16 +104,6 @@ static void node_turn(void *arg)
 	node_start(n->node);
 }
 
-/* The machine's clock was set while nothing ran: this start may stamp what is older than the last one's. */
-static void clock_set(struct run *r, struct sim_proc *p)
-{
-	int64_t before_ms = p->next != NULL ? p->next->wall_offset_ms : p->wall_offset_ms;
-	if (!r->clocks_go_back)
-		return;
-	p->wall_offset_ms -= (int64_t)sim_below(&r->sim, 3600 * 1000);
-	r->sim.faults[SIM_CLOCK_BACK] += p->wall_offset_ms < before_ms;
-}
-
 struct sim_node *node_begin(struct run *r)
 {
 	static const struct node_events events = {
@@ -125,7 +115,6 @@ struct sim_node *node_begin(struct run *r)
 	r->nodes = n;
 	r->result->n_starts++;
 	n->proc = sim_proc_new(&r->sim, on_dead, n);
-	clock_set(r, n->proc);
 	n->store = sim_store_new(&r->bucket, n->proc);
 	n->wal_store = r->two_buckets ? sim_store_new(&r->wal_bucket, n->proc) : n->store;
 	n->sql = sim_sql_new(r->database, n->proc);

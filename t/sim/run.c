@@ -124,7 +124,6 @@ static void configure(struct run *r)
 		r->bucket.get_ns_max = sim_chance(s, 500) ? 200 * SIM_MS : 1;    /* merges take long */
 	}
 	c->allow_unfenced_store = sim_chance(s, 50);    /* asks nothing of the store, and it is a good one */
-	r->clocks_go_back = r->ttl_s == 0 && r->retention_ms == 0 && sim_chance(s, 500);    /* else it says what is old */
 	memset(c->meta.instance, 7, sizeof(c->meta.instance));
 	c->wal_url.has_batch_interval = true;
 	c->wal_url.batch_interval_ms = intervals[sim_below(s, 4)];

@@ -71,7 +71,6 @@ struct run {
 	bool has_aliens;                /* somebody's objects stand beside the node's */
 	bool resizes;                   /* each start has another --wal-cache-size */
 	bool rots;                      /* objects are damaged for a while */
-	bool clocks_go_back;            /* starts have clocks that stand up to an hour apart */
 	bool fat;                       /* large records: the arena gets full */
 	bool loses_database;            /* at the end */
 	bool rolls_back;                /* an older copy of it is tried */

@@ -282,20 +282,14 @@ static bool check_reads(struct judge *j)
 
 /* ------------------------------------------------- 12: stamps, stream sequences */
 
-/* n records of a log one after the other, those that it has of its source, too. */
-static bool check_stamps(struct judge *j, uint32_t index, size_t first_record, size_t n)
+static bool check_stamps(struct judge *j, uint32_t index)
 {
-	const struct hist_record *r = &j->h->records[first_record];
-	for (size_t i = 1; i < n; i++)
+	const struct hist_log *log = &j->h->logs[index];
+	const struct hist_record *r = &j->h->records[log->first_record];
+	for (size_t i = 1; i < log->n_records; i++)
 		if (r[i].timestamp < r[i - 1].timestamp)
 			return fault(j, 12, "log %u offset %" PRIu64 ": the stamp runs backwards", index, r[i].offset);
 	return true;
-}
-
-/* What was read of a log that is gone by now is all that is known of it. */
-static bool check_read_stamps(struct judge *j, const struct hist_op *op)
-{
-	return op->kind != HIST_READ || op->outcome != HIST_OK || check_stamps(j, op->log, op->first_record, op->n_seen);
 }
 
 /* In the order of the final log the stream sequences of all values that had one advance. */
@@ -335,10 +329,9 @@ static bool check_stamps_and_streams(struct judge *j)
 		if (h->ops[i].kind == HIST_APPEND && h->ops[i].value != HIST_NONE)
 			of_value[h->ops[i].value] = &h->ops[i];
 	for (uint32_t i = 0; i < h->n_logs && good; i++)
-		good = !h->logs[i].read_back || (check_stamps(j, i, h->logs[i].first_record, h->logs[i].n_records) &&
-						 check_stream(j, i, of_value));
+		good = !h->logs[i].read_back || (check_stamps(j, i) && check_stream(j, i, of_value));
 	for (size_t i = 0; i < h->n_ops && good; i++)
-		good = check_told_stamp(j, &h->ops[i]) && check_read_stamps(j, &h->ops[i]);
+		good = check_told_stamp(j, &h->ops[i]);
 	free(of_value);
 	return good;
 }

@@ -12,8 +12,7 @@
  *   13 a log begins where a trim said, and never earlier again
    14 a fork shows what its source has below the point, whatever became of the source
    15 nothing is cut for its age before its time     16 no topic ends by its TTL before its time
-   12 stamps never run backwards with the offset, a fork's not where its own begin, and are what the append was told; stream
-      sequences advance
+   12 stamps never run backwards and are what the append was told; stream sequences advance
  */
 #ifndef T_SIM_SIM_CHECK_H
 #define T_SIM_SIM_CHECK_H
