@@ -156,7 +156,8 @@ void assign_streams(struct assign_member *members, size_t n)
 {
 	struct deal d = { 0 };
 	buf_init(&d.names, NAMES_MAX);
-	qsort(members, n, sizeof(*members), by_id);
+	if (n > 0)
+		qsort(members, n, sizeof(*members), by_id);
 	for (size_t i = 0; i < n; i++)
 		take_names(&d, members[i].subscription, i);
 	order_wants(&d);
