@@ -9,13 +9,11 @@ worker_http_libworkerhttp_a_SOURCES = \
 	worker-http/admin_query.c \
 	worker-http/admin_storage.c \
 	worker-http/admin_topics.c \
-	worker-http/batch_cache.c worker-http/batch_cache.h \
-	worker-http/conn.c worker-http/conn.h worker-http/conn_version.h \
-	worker-http/conn_h1.c \
 	worker-http/append.c worker-http/append.h \
 	worker-http/assign.c worker-http/assign.h \
 	worker-http/batch_cache.c worker-http/batch_cache.h \
-	worker-http/conn.c worker-http/conn.h \
+	worker-http/conn.c worker-http/conn.h worker-http/conn_version.h \
+	worker-http/conn_begin.c worker-http/conn_h1.c worker-http/conn_h2.c \
 	worker-http/cors.c worker-http/cors.h \
 	worker-http/create_fields.c worker-http/create_fields.h \
 	worker-http/cursor.c worker-http/cursor.h \
@@ -29,7 +27,6 @@ worker_http_libworkerhttp_a_SOURCES = \
 	worker-http/ds_route.c \
 	worker-http/ds_topic.c \
 	worker-http/encode.c worker-http/encode.h \
-	worker-http/conn_begin.c worker-http/conn_h1.c worker-http/conn_h2.c \
 	worker-http/http1.c worker-http/http1.h \
 	worker-http/http2.c worker-http/http2.h \
 	worker-http/http_error.c worker-http/http_error.h \
